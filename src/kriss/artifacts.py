@@ -1,0 +1,279 @@
+"""Folders that stages write: each with a `manifest.json`, and never half-visible.
+
+A stage writes into a temporary folder beside its target; only when everything is there is the
+folder renamed into place. A folder that already stands there is replaced only with `force`, and
+survives if the new build fails. The manifest has no date and no absolute path, so the same
+input gives the same bytes.
+
+    with create(Path("out/hpo"), "ontology", config={...}) as draft:
+        write_something(draft.path / "entities.arrow")
+        draft.facts["entities"] = 19034
+    artifact = open_artifact(Path("out/hpo"), "ontology")     # sizes checked
+    verify(Path("out/hpo"))                                   # digests checked
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from kriss.errors import (
+    ArtifactError,
+    DamagedError,
+    ExistsError,
+    NotAnArtifactError,
+    VersionError,
+    WrongKindError,
+)
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a kind of artifact consists of: its format version and the files it must hold."""
+
+    version: int
+    files: tuple[str, ...]
+    libraries: tuple[str, ...] = ()
+
+
+LAYOUTS: Mapping[str, Layout] = {
+    "ontology": Layout(
+        version=1,
+        files=("entities.arrow", "names.arrow", "retired.arrow", "id_index.arrow", "name_index.arrow"),
+        libraries=("pyarrow", "duckdb"),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """An artifact on disk whose manifest and file sizes have been checked."""
+
+    path: Path
+    kind: str
+    config: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    inputs: tuple[Mapping[str, Any], ...]
+    files: Mapping[str, Mapping[str, Any]]
+    digest: str
+    """SHA-256 of the manifest: it names the whole content, and later stages record it."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """The folder a stage is writing: fill `path`, put figures worth keeping into `facts`."""
+
+    path: Path
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def describe_inputs(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """Name, size and digest of source files: what a manifest says about where it came from."""
+    return [{"name": path.name, "bytes": path.stat().st_size, "sha256": file_digest(path)} for path in sorted(paths)]
+
+
+def check_target(path: Path, *, force: bool) -> None:
+    """Refuse a target that must not be replaced, before hours of work rather than after."""
+    if not path.exists() and not path.is_symlink():
+        return
+    if not force:
+        raise ExistsError(f"{path} exists; give --force to replace it, or another --out")
+    if path.is_symlink() or not path.is_dir() or (any(path.iterdir()) and not (path / MANIFEST).is_file()):
+        raise ExistsError(f"{path} is not a folder that kriss wrote, so --force will not replace it")
+
+
+@contextmanager
+def create(
+    path: Path,
+    kind: str,
+    *,
+    config: Mapping[str, Any],
+    inputs: Iterable[Mapping[str, Any]] = (),
+    seed: int | None = None,
+    force: bool = False,
+) -> Iterator[Draft]:
+    """Write an artifact: yield a draft folder, and put it in place when the block ends well."""
+    check_target(path, force=force)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(path)
+    draft = Draft(path.parent / f".{path.name}.building-{socket.gethostname()}-{os.getpid()}")
+    draft.path.mkdir()
+    try:
+        yield draft
+        _write_manifest(draft, kind, config, list(inputs), seed)
+        check_target(path, force=force)
+        _put_in_place(draft.path, path)
+    finally:
+        shutil.rmtree(draft.path, ignore_errors=True)
+
+
+def open_artifact(path: Path, kind: str | None = None) -> Artifact:
+    """Read the manifest and check kind, format version, and every file's presence and size."""
+    if not path.exists():
+        left = path.parent / f".{path.name}.replaced"
+        hint = f"; an interrupted replacement left it at {left}, rename that back" if left.is_dir() else ""
+        raise NotAnArtifactError(f"{path} does not exist{hint}")
+    try:
+        raw = (path / MANIFEST).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotAnArtifactError(f"{path} is not a folder written by kriss: it has no {MANIFEST}") from None
+    try:
+        manifest = json.loads(raw)
+        found, format_version, files = manifest["kind"], int(manifest["version"]), manifest["files"]
+        artifact = Artifact(
+            path=path,
+            kind=found,
+            config=manifest["config"],
+            facts=manifest["facts"],
+            inputs=tuple(manifest["inputs"]),
+            files={name: {"bytes": int(f["bytes"]), "sha256": str(f["sha256"])} for name, f in files.items()},
+            digest=hashlib.sha256(raw).hexdigest(),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedError(
+            f"{path / MANIFEST} cannot be read ({type(error).__name__}: {error}); build it again"
+        ) from None
+    if kind is not None and found != kind:
+        raise WrongKindError(f"{path} holds {_a(found)}, but {_a(kind)} is needed here")
+    layout = LAYOUTS.get(found)
+    if layout is None or format_version > layout.version:
+        raise VersionError(f"{path} is {_a(found)} of format {format_version}, newer than this kriss: upgrade kriss")
+    if format_version < layout.version:
+        raise VersionError(
+            f"{path} is {_a(found)} of format {format_version}; this kriss reads {layout.version}: build it again"
+        )
+    _check_sizes(artifact, layout)
+    return artifact
+
+
+def verify(path: Path) -> Artifact:
+    """Open an artifact and compare the digest of every file with the manifest."""
+    artifact = open_artifact(path)
+    for name, expected in artifact.files.items():
+        if file_digest(path / name) != expected["sha256"]:
+            raise DamagedError(f"{path / name} is not what was written (digest differs); build {path} again")
+    return artifact
+
+
+def _a(kind: object) -> str:
+    return f"{'an' if str(kind)[:1] in 'aeiou' else 'a'} {kind}"
+
+
+def _check_sizes(artifact: Artifact, layout: Layout) -> None:
+    absent = [name for name in layout.files if name not in artifact.files]
+    if absent:
+        raise DamagedError(f"{artifact.path / MANIFEST} does not list {absent[0]}; build {artifact.path} again")
+    for name, expected in artifact.files.items():
+        file = artifact.path / name
+        if not file.is_file():
+            raise DamagedError(f"{file} is missing; build {artifact.path} again")
+        if (size := file.stat().st_size) != expected["bytes"]:
+            raise DamagedError(
+                f"{file} has {size} bytes where {expected['bytes']} were written; build {artifact.path} again"
+            )
+
+
+def _write_manifest(
+    draft: Draft, kind: str, config: Mapping[str, Any], inputs: list[Mapping[str, Any]], seed: int | None
+) -> None:
+    layout = LAYOUTS[kind]
+    written = sorted(file.relative_to(draft.path).as_posix() for file in draft.path.rglob("*") if file.is_file())
+    lacking = sorted(set(layout.files) - set(written))
+    if lacking:
+        raise ArtifactError(f"the {kind} stage did not write {', '.join(lacking)}")  # our bug, caught early
+    manifest = {
+        "kind": kind,
+        "version": layout.version,
+        "config": dict(config),
+        "seed": seed,
+        "facts": draft.facts,
+        "inputs": inputs,
+        "files": {
+            name: {"bytes": (draft.path / name).stat().st_size, "sha256": file_digest(draft.path / name)}
+            for name in written
+        },
+        "made_with": {"python": platform.python_version(), **_versions(("kriss", *layout.libraries))},
+    }
+    text = json.dumps(manifest, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
+    (draft.path / MANIFEST).write_text(text, encoding="utf-8")
+    for name in (*written, MANIFEST):
+        _sync(draft.path / name)
+    _sync(draft.path)
+
+
+def _versions(packages: Iterable[str]) -> dict[str, str]:
+    found = {}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "unknown"
+    return found
+
+
+def _put_in_place(draft: Path, target: Path) -> None:
+    """Rename the draft to its target; an old folder is moved aside first and back if that fails."""
+    aside = target.parent / f".{target.name}.replaced"
+    replacing = target.exists()
+    if replacing:
+        shutil.rmtree(aside, ignore_errors=True)
+        target.rename(aside)
+    try:
+        draft.rename(target)
+    except OSError:
+        if replacing:
+            aside.rename(target)
+        raise
+    _sync(target.parent)
+    if replacing:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Clear drafts of this target left behind on this host by processes that were killed."""
+    prefix = f".{target.name}.building-{socket.gethostname()}-"
+    for folder in target.parent.glob(f"{_glob_escape(prefix)}*"):
+        pid = folder.name.removeprefix(prefix)
+        if pid.isdigit() and (int(pid) == os.getpid() or not _alive(int(pid))):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _glob_escape(text: str) -> str:
+    return "".join(f"[{char}]" if char in "*?[" else char for char in text)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _sync(path: Path) -> None:
+    """Flush a file or folder to disk, so that a rename never outlives its content."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

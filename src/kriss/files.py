@@ -1,0 +1,127 @@
+"""Reading the user's files line by line, with the place of everything that is wrong in them."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from kriss.errors import InputError, Place
+
+SHOWN = 10
+"""How many skipped rows are kept word for word; the others are only counted."""
+
+
+class BadRows:
+    """What to do about a bad row: stop at the first, or skip, count and remember it.
+
+    >>> bad = BadRows(skip=True)
+    >>> bad.add("the row has 3 columns where 18 are expected", Place(Path("MRCONSO.RRF"), 7))
+    >>> bad.count, str(bad.shown[0])
+    (1, 'MRCONSO.RRF:7: the row has 3 columns where 18 are expected')
+    """
+
+    def __init__(self, *, skip: bool) -> None:
+        self.skip = skip
+        self.count = 0
+        self.shown: list[InputError] = []
+
+    def add(self, message: str, place: Place) -> None:
+        """Raise the problem, or count it when bad rows are to be skipped."""
+        error = InputError(message, place)
+        if not self.skip:
+            raise InputError(f"{message}; mend it, or give --skip-bad-rows to leave it out", place)
+        self.count += 1
+        if len(self.shown) < SHOWN:
+            self.shown.append(error)
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """Open a file for reading, through gzip when it is gzipped (told by its content, not its name)."""
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(2)
+        if not head:
+            raise InputError("the file is empty", Place(path))
+        return cast(BinaryIO, gzip.open(path, "rb")) if head == b"\x1f\x8b" else path.open("rb")
+    except FileNotFoundError:
+        raise InputError("no such file", Place(path)) from None
+    except IsADirectoryError:
+        raise InputError("this is a folder where a file is needed", Place(path)) from None
+
+
+def read_blocks(path: Path, size: int) -> Iterator[bytes]:
+    """Yield a file in blocks of whole lines, each about `size` bytes; the last may lack a newline."""
+    rest: list[bytes] = []
+    with open_bytes(path) as stream:
+        while block := _next_block(stream, size, path):
+            end = block.rfind(b"\n") + 1
+            if end:
+                yield b"".join((*rest, block[:end]))
+                rest.clear()
+            rest.append(block[end:])
+    if last := b"".join(rest):
+        yield last
+
+
+def read_lines(path: Path, bad: BadRows) -> Iterator[tuple[int, str]]:
+    """Yield (line number, text) without line ends; an undecodable line or one with a NUL is a bad row."""
+    number = 0
+    for block in read_blocks(path, 1 << 20):
+        for raw in block.split(b"\n")[: -1 if block.endswith(b"\n") else None]:
+            number += 1
+            if number == 1:
+                raw = raw.removeprefix(b"\xef\xbb\xbf")
+            text = decode_line(raw.removesuffix(b"\r"), Place(path, number), bad)
+            if text is not None:
+                yield number, text
+
+
+def decode_line(raw: bytes, place: Place, bad: BadRows) -> str | None:
+    """Decode one line as UTF-8; None, and a bad row, if it is not or holds a NUL byte."""
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        bad.add(f"byte {error.start + 1} of the line is not UTF-8", place)
+        return None
+    if "\0" in text:
+        bad.add("the line holds a NUL byte", place)
+        return None
+    return text
+
+
+def find_line(path: Path, matches: Callable[[bytes], bool], nth: int = 1) -> int | None:
+    """Return the number of the nth line that matches; the slow road to a place, taken only for errors."""
+    number = 0
+    for block in read_blocks(path, 1 << 20):
+        for raw in block.split(b"\n")[: -1 if block.endswith(b"\n") else None]:
+            number += 1
+            if matches(raw):
+                nth -= 1
+                if not nth:
+                    return number
+    return None
+
+
+def clean(text: str) -> str:
+    """Return the text with every run of white space as one blank, and none at the ends."""
+    return " ".join(text.split())
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what gzip says about a truncated or damaged file into a sentence with its name."""
+    try:
+        yield
+    except EOFError:
+        raise InputError("the gzip file is truncated; fetch it again", Place(path)) from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"the gzip file is damaged ({error}); fetch it again", Place(path)) from None
+
+
+def _next_block(stream: BinaryIO, size: int, path: Path) -> bytes:
+    with reading(path):
+        return stream.read(size)

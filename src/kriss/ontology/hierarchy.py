@@ -1,0 +1,197 @@
+"""The is-a graph as arrays: cycles, depths, a spanning tree, and numbers and classes drawn from it.
+
+Entities are rows 0..n-1 and edges two arrays `child` and `parent`, so that four million rows
+are no more work than forty. Everything is deterministic: ties go to the smallest row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """An is-a graph over `n` rows; edge i says that `child[i]` is a `parent[i]`."""
+
+    n: int
+    child: Rows
+    parent: Rows
+
+    def without(self, edges: Rows) -> Graph:
+        """Return the graph with some edges left out."""
+        keep = np.ones(len(self.child), dtype=bool)
+        keep[edges] = False
+        return Graph(self.n, self.child[keep], self.parent[keep])
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A spanning forest: each row's nearest way to a root. `parent` is -1 at a root."""
+
+    parent: Rows
+    order: Rows
+    """All rows, parents before their children."""
+
+
+def cycle_edges(graph: Graph) -> Rows:
+    """Return the edges to leave out so that no cycle remains; empty when there is none.
+
+    Rows that no cycle can pass are peeled off layer by layer from below and above; a depth-first
+    walk through what is left finds the edges that lead back.
+    """
+    left = _core(graph)
+    if not left.any():
+        return np.empty(0, dtype=np.int64)
+    inside = np.flatnonzero(left[graph.child] & left[graph.parent])
+    inside = inside[np.lexsort((graph.parent[inside], graph.child[inside]))]
+    ups: dict[int, list[int]] = {}
+    for edge in inside.tolist():
+        ups.setdefault(int(graph.child[edge]), []).append(edge)
+    back: list[int] = []
+    done: set[int] = set()
+    for start in sorted(ups):
+        if start in done:
+            continue
+        on_path = {start}
+        stack = [(start, iter(ups[start]))]
+        while stack:
+            row, edges = stack[-1]
+            edge = next(edges, -1)
+            if edge < 0:
+                stack.pop()
+                on_path.discard(row)
+                done.add(row)
+                continue
+            above = int(graph.parent[edge])
+            if above in on_path:
+                back.append(edge)
+            elif above not in done:
+                on_path.add(above)
+                stack.append((above, iter(ups.get(above, ()))))
+    return np.array(sorted(back), dtype=np.int64)
+
+
+def joined(graph: Graph, more: Graph) -> Graph:
+    """Return an acyclic graph with more edges added, except those that take part in a cycle or are there."""
+    known = set(zip(graph.child.tolist(), graph.parent.tolist(), strict=True))
+    fresh = [pair for pair in zip(more.child.tolist(), more.parent.tolist(), strict=True) if pair not in known]
+    if not fresh:
+        return graph
+    below, above = (np.array(side, dtype=np.int64) for side in zip(*fresh, strict=True))
+    both = Graph(graph.n, np.concatenate([graph.child, below]), np.concatenate([graph.parent, above]))
+    core = _core(both)
+    return both.without(np.flatnonzero(core[below] & core[above]) + len(graph.child))
+
+
+def _core(graph: Graph) -> NDArray[np.bool_]:
+    """Return the rows left after peeling, again and again, those without a parent or without a child."""
+    child, parent = graph.child, graph.parent
+    while len(child):
+        has_parent = np.zeros(graph.n, dtype=bool)
+        has_child = np.zeros(graph.n, dtype=bool)
+        has_parent[child] = True
+        has_child[parent] = True
+        alive = has_parent & has_child
+        keep = alive[child] & alive[parent]
+        if keep.all():
+            return alive
+        child, parent = child[keep], parent[keep]
+    return np.zeros(graph.n, dtype=bool)
+
+
+def spanning_tree(graph: Graph) -> Tree:
+    """Give each row its shortest way up to a root, through the smallest parent where several are as short."""
+    order = np.lexsort((graph.child, graph.parent))
+    child, parent = graph.child[order], graph.parent[order]
+    starts = np.searchsorted(parent, np.arange(graph.n + 1))
+    tree_parent = np.full(graph.n, -1, dtype=np.int64)
+    seen = np.ones(graph.n, dtype=bool)
+    seen[graph.child] = False
+    layer = np.flatnonzero(seen)
+    layers = [layer]
+    while len(layer):
+        counts = starts[layer + 1] - starts[layer]
+        edges = np.repeat(starts[layer] - np.concatenate(([0], np.cumsum(counts)[:-1])), counts) + np.arange(
+            counts.sum()
+        )
+        fresh = edges[~seen[child[edges]]]
+        fresh = fresh[np.lexsort((parent[fresh], child[fresh]))]
+        below, first = np.unique(child[fresh], return_index=True)
+        tree_parent[below] = parent[fresh][first]
+        seen[below] = True
+        layer = below
+        layers.append(layer)
+    return Tree(tree_parent, np.concatenate(layers))
+
+
+def tree_numbers(tree: Tree) -> list[str]:
+    """Number the tree as UMLS and MeSH do: a child's number is its parent's, a dot and its rank.
+
+    An entity alone, with neither parent nor child, gets no number (an empty string).
+    """
+    numbers = [""] * len(tree.parent)
+    ranks: Counter[int] = Counter()
+    has_child = np.zeros(len(tree.parent), dtype=bool)
+    has_child[tree.parent[tree.parent >= 0]] = True
+    for row in tree.order.tolist():
+        above = int(tree.parent[row])
+        if above < 0 and not has_child[row]:
+            continue
+        ranks[above] += 1
+        numbers[row] = f"{numbers[above]}.{ranks[above]}" if above >= 0 else str(ranks[above])
+    return numbers
+
+
+def top_classes(tree: Tree) -> set[int]:
+    """Choose the rows that serve as types: below the roots, and deeper where one class holds over half."""
+    n = len(tree.parent)
+    size = np.ones(n, dtype=np.int64)
+    children: dict[int, list[int]] = {}
+    for row in tree.order[::-1].tolist():
+        above = int(tree.parent[row])
+        if above >= 0:
+            size[above] += size[row]
+            children.setdefault(above, []).append(row)
+    classes = {row for row in children if tree.parent[row] < 0}
+    placed = sum(int(size[row]) for row in classes)
+    while classes:
+        largest = max(classes, key=lambda row: (int(size[row]), -row))
+        if size[largest] * 2 <= placed or largest not in children:
+            break
+        classes.remove(largest)
+        classes.update(children[largest])
+    return classes
+
+
+def classes_above(graph: Graph, tree: Tree, classes: set[int]) -> list[tuple[int, ...]]:
+    """For each row, return the classes that it is or is below by any path; above all classes, itself."""
+    ups: dict[int, list[int]] = {}
+    for below, above in zip(graph.child.tolist(), graph.parent.tolist(), strict=True):
+        ups.setdefault(below, []).append(above)
+    has_child = set(graph.parent.tolist())
+    found: list[frozenset[int]] = [frozenset()] * graph.n
+    for row in _topological(graph, tree):
+        inherited = frozenset[int]().union(*(found[above] for above in ups.get(row, ())))
+        found[row] = inherited | {row} if row in classes else inherited
+    return [tuple(sorted(held)) or ((row,) if row in has_child else ()) for row, held in enumerate(found)]
+
+
+def _topological(graph: Graph, tree: Tree) -> list[int]:
+    """All rows, every parent (not only the tree's) before its children."""
+    waiting = np.bincount(graph.child, minlength=graph.n).tolist()
+    downs: dict[int, list[int]] = {}
+    for below, above in zip(graph.child.tolist(), graph.parent.tolist(), strict=True):
+        downs.setdefault(above, []).append(below)
+    ready = [row for row in tree.order.tolist() if waiting[row] == 0]
+    for row in ready:  # grows while it is walked
+        for below in downs.get(row, ()):
+            waiting[below] -= 1
+            if waiting[below] == 0:
+                ready.append(below)
+    return ready

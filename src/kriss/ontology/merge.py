@@ -1,0 +1,112 @@
+"""Enriching one ontology by another: MONDO's synonyms onto MeSH's diseases, for instance.
+
+Two entities match when they share a key under an xref prefix: the local part of an xref
+(`MESH:D009103` gives `D009103`), or of an entity's own id. One that matches several of ours
+is left out, for its names would make them ambiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from kriss.ontology.staging import Staging
+from kriss.ontology.store import Ontology
+from kriss.records import Entity
+
+_BEHIND = 1_000_000
+"""Added to the rank of a merged name, so that it comes after all names of ours."""
+
+
+def merge(staging: Staging, other: Ontology, prefixes: tuple[str, ...]) -> None:
+    """Add the names, definitions and parents of the entities of `other` that match ours."""
+    staging.flush()
+    wanted: dict[str, list[int]] = {}
+    for row in other.rows():
+        entity = other.at(row)
+        for key in _keys(entity.id, entity.xrefs, prefixes):
+            wanted.setdefault(key, []).append(row)
+    ours: dict[int, set[int]] = {}  # row in other -> our records
+    names: dict[int, str] = {}
+    for n, entity_id, xref_list in _ours(staging):
+        for key in _keys(entity_id, xref_list, prefixes):
+            for row in wanted.get(key, ()):
+                ours.setdefault(row, set()).add(n)
+                names[n] = entity_id
+    matched = {row: next(iter(found)) for row, found in ours.items() if len(found) == 1}
+    added = _add(staging, other, matched, names)
+    several = len(ours) - len(matched)
+    staging.notes.append(
+        f"merged {len(matched):,} entities of {other.artifact.path.name}: {added:,} names offered"
+        + (f"; {several:,} match several entities and were left out" if several else "")
+    )
+
+
+def _keys(entity_id: str, xrefs: Iterable[str], prefixes: tuple[str, ...]) -> set[str]:
+    upper = {prefix.upper() for prefix in prefixes}
+    keys = {entity_id} if ":" not in entity_id else set()
+    for reference in (entity_id, *xrefs):
+        prefix, colon, local = reference.partition(":")
+        if colon and prefix.upper() in upper:
+            keys.add(local)
+    return keys
+
+
+def _ours(staging: Staging) -> Iterator[tuple[int, str, list[str]]]:
+    """Our records with their ids and xrefs; a retired id counts as an xref that needs no prefix."""
+    rows = staging.con.cursor().execute(
+        """
+        SELECT e.n, e.id, coalesce(x.found, []) FROM entity e
+        LEFT JOIN (SELECT n, list(value) AS found FROM xref GROUP BY n) x USING (n)
+        UNION ALL
+        SELECT e.n, r.id, [] FROM retired r JOIN entity e ON e.id = r.successor
+        """
+    )
+    while batch := rows.fetchmany(10_000):
+        yield from batch
+
+
+def _add(staging: Staging, other: Ontology, matched: dict[int, int], ids: dict[int, str]) -> int:
+    """Stage the names, definitions and parents of matched entities, behind what ours have already."""
+    con = staging.con
+    offered = 0
+    definitions: dict[int, str] = {}
+    for row, n in matched.items():
+        entity = other.at(row)
+        offered += len(entity.names)
+        staging.insert("name", [(n, text, _BEHIND + rank) for rank, text in enumerate(entity.names)])
+        if entity.definition:
+            definitions.setdefault(n, entity.definition)
+        above = _matched_above(other, entity, matched)
+        staging.insert("merged_parent", [(n, ids[parent]) for parent in above if parent != n])
+    staging.flush()
+    con.execute(
+        "CREATE TABLE distinct_name AS SELECT n, text, min(rank) AS rank FROM name GROUP BY n, text;"
+        "DROP TABLE name; ALTER TABLE distinct_name RENAME TO name"
+    )
+    found = pa.table(  # noqa: F841 - read by SQL
+        {"n": pa.array(definitions, pa.int32()), "text": pa.array(definitions.values(), pa.string())}
+    )
+    con.execute("UPDATE entity SET definition = found.text FROM found WHERE found.n = entity.n AND definition = ''")
+    return offered
+
+
+def _matched_above(other: Ontology, entity: Entity, matched: dict[int, int]) -> list[int]:
+    """Our records of the nearest ancestors in `other` that match, past those that do not."""
+    found: dict[int, None] = {}
+    seen: set[str] = set()
+    waiting = list(entity.parents)
+    while waiting:
+        parent = waiting.pop(0)
+        if parent in seen:
+            continue
+        seen.add(parent)
+        row = other.row_of(parent)
+        if row is None:
+            continue
+        if row in matched:
+            found[matched[row]] = None
+        else:
+            waiting.extend(other.at(row).parents)
+    return list(found)
