@@ -6,7 +6,7 @@ the same input gives the same bytes whatever the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def assemble(staging: Staging, folder: Path, config: OntologyConfig, bad: BadRow
         raise InputError("no entity is left to write: the source is empty, or its filters leave nothing out of it")
     columns = complete(
         columns,
-        lambda row: _preferred_name(staging, row),
+        lambda rows: _preferred_names(staging, rows),
         config.default_type,
         trees_are_positions=staging.trees_are_positions,
         more_edges=_merged_edges(staging),
@@ -159,11 +159,16 @@ def _id_of(staging: Staging, row: int) -> str:
     return str(found)
 
 
-def _preferred_name(staging: Staging, row: int) -> str:
-    [(found,)] = staging.rows(
-        "SELECT text FROM name JOIN numbered USING (n) WHERE row = $row ORDER BY rank, text LIMIT 1", row=row
+def _preferred_names(staging: Staging, rows: Iterable[int]) -> dict[int, str]:
+    wanted = pa.table({"row": pa.array(sorted(rows), pa.int32())})  # noqa: F841 - read by SQL
+    return dict(
+        staging.con.execute(
+            """
+            SELECT row, arg_min(text, (rank, text)) FROM name JOIN numbered USING (n) JOIN wanted USING (row)
+            GROUP BY row
+            """
+        ).fetchall()
     )
-    return str(found)
 
 
 def _subset(columns: Columns, selectors: tuple[str, ...], staging: Staging) -> Columns:
@@ -221,7 +226,7 @@ def _write_names(staging: Staging, folder: Path, n: int) -> NDArray[np.int64]:
 
 def _write_entities(columns: Columns, ends: NDArray[np.int64], folder: Path) -> None:
     n = len(columns)
-    order = np.lexsort((columns.graph.parent, columns.graph.child))
+    order = np.argsort(columns.graph.child, kind="stable")  # our own parents stay before those merged in
     parents = Pairs(columns.graph.child[order], pa.array(columns.graph.parent[order], pa.int32()))
     batch = pa.RecordBatch.from_arrays(
         [

@@ -11,7 +11,7 @@ In this order, and only where the source is silent:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +19,9 @@ import pyarrow as pa
 
 from kriss.ontology.hierarchy import Graph, classes_above, joined, spanning_tree, top_classes, tree_numbers
 from kriss.ontology.pairs import Pairs
+
+Labels = Callable[[Iterable[int]], dict[int, str]]
+"""Gives the preferred names of some rows."""
 
 UNPLACED = "0"
 """The tree number of an entity for which neither the source nor its type gives a place."""
@@ -41,40 +44,43 @@ class Columns:
 
 def complete(
     columns: Columns,
-    label: Callable[[int], str],
+    labels: Labels,
     default_type: str,
     *,
     trees_are_positions: bool,
     more_edges: Graph,
 ) -> Columns:
-    """Fill in parents, tree numbers and types; `label` gives the preferred name of a row.
+    """Fill in parents, tree numbers and types; `labels` gives the preferred names of rows.
 
     `more_edges` are another ontology's: they join once ours are complete, save those that would
     lead in a circle.
     """
     n = len(columns)
-    has_trees = trees_are_positions and len(columns.trees.rows) > 0
-    if has_trees:
-        columns = _parents_from_trees(columns)
+    owners = _owners(columns.trees) if trees_are_positions else {}
+    if owners:
+        columns = _parents_from_trees(columns, owners)
     columns = replace(columns, graph=joined(columns.graph, more_edges))
-    if has_trees:
+    if owners:
         columns = _trees_from_parents(columns)
-        columns = _types_from_trees(columns, label)
+        columns = _types_from_trees(columns, owners, labels)
     elif trees_are_positions and len(columns.graph.child):
-        columns = _numbered_by_graph(columns, label)
+        columns = _numbered_by_graph(columns, labels)
     untyped = columns.types.lacking(n).tolist()
     columns = replace(columns, types=columns.types.extended(untyped, [default_type] * len(untyped)))
     return _placed_by_type(columns, default_type)
 
 
-def _parents_from_trees(columns: Columns) -> Columns:
-    numbers = columns.trees.values.to_pylist()
-    rows = columns.trees.rows.tolist()
-    owner = {number: row for row, number in zip(reversed(rows), reversed(numbers), strict=True)}
+def _owners(trees: Pairs) -> dict[str, int]:
+    """Return whose place each tree number is; if several claim one, the first."""
+    rows, numbers = trees.rows.tolist(), trees.values.to_pylist()
+    return {number: row for row, number in zip(reversed(rows), reversed(numbers), strict=True)}
+
+
+def _parents_from_trees(columns: Columns, owners: dict[str, int]) -> Columns:
     has_parent = set(columns.graph.child.tolist())
     edges: dict[tuple[int, int], None] = {}
-    for row, number in zip(rows, numbers, strict=True):
-        above = owner.get(number.rpartition(".")[0], row)
+    for row, number in zip(columns.trees.rows.tolist(), columns.trees.values.to_pylist(), strict=True):
+        above = owners.get(number.rpartition(".")[0], row)
         if row not in has_parent and above != row:
             edges[(row, above)] = None
     more = np.array(list(edges), dtype=np.int64).reshape(-1, 2)
@@ -103,23 +109,18 @@ def _trees_from_parents(columns: Columns) -> Columns:
     return replace(columns, trees=columns.trees.extended(rows, values))
 
 
-def _types_from_trees(columns: Columns, label: Callable[[int], str]) -> Columns:
+def _types_from_trees(columns: Columns, owners: dict[str, int], labels: Labels) -> Columns:
     lacking = set(columns.types.lacking(len(columns)).tolist())
-    numbers = columns.trees.values.to_pylist()
-    pairs = list(zip(columns.trees.rows.tolist(), numbers, strict=True))
-    owner: dict[str, str] = {}
-    for row, number in pairs:
-        if "." not in number and number not in owner:
-            owner[number] = label(row)
+    names = labels({row for number, row in owners.items() if "." not in number})
     found: dict[tuple[int, str], None] = {}
-    for row, number in pairs:
+    for row, number in zip(columns.trees.rows.tolist(), columns.trees.values.to_pylist(), strict=True):
         if row in lacking:
             top = number.partition(".")[0]
-            found[(row, owner.get(top, top))] = None
+            found[(row, names[owners[top]] if top in owners else top)] = None
     return replace(columns, types=columns.types.extended([row for row, _ in found], [name for _, name in found]))
 
 
-def _numbered_by_graph(columns: Columns, label: Callable[[int], str]) -> Columns:
+def _numbered_by_graph(columns: Columns, labels: Labels) -> Columns:
     graph = columns.graph
     tree = spanning_tree(graph)
     numbers = tree_numbers(tree)
@@ -128,7 +129,7 @@ def _numbered_by_graph(columns: Columns, label: Callable[[int], str]) -> Columns
     lacking = set(columns.types.lacking(len(columns)).tolist())
     held = classes_above(graph, tree, top_classes(tree)) if lacking else []
     pairs = [(row, above) for row, classes in enumerate(held) if row in lacking for above in classes]
-    names = {above: label(above) for above in {above for _, above in pairs}}
+    names = labels({above for _, above in pairs})
     types = columns.types.extended([row for row, _ in pairs], [names[above] for _, above in pairs])
     return replace(columns, trees=trees, types=types)
 

@@ -59,6 +59,7 @@ class Staging:
             columns = ", ".join(f"{field.name} {_SQL_TYPES[field.type]}" for field in schema)
             self.con.execute(f"CREATE TABLE {table} ({columns})")
         self.files: list[Path] = []
+        self._latest: tuple[Path | None, int] = (None, -1)
         self.trees_are_positions = True
         self.type_codes: dict[str, str] = {}
         self.notes: list[str] = []
@@ -84,9 +85,11 @@ class Staging:
 
     def file_number(self, path: Path) -> int:
         """Return the number that stands for a source file in the tables."""
-        if path not in self.files:
-            self.files.append(path)
-        return self.files.index(path)
+        if path is not self._latest[0]:  # comparing paths costs more than the rest of a row
+            if path not in self.files:
+                self.files.append(path)
+            self._latest = (path, self.files.index(path))
+        return self._latest[1]
 
     def place(self, file: int, line: int | None, entity_id: str, nth: int = 1) -> Place:
         """Return where an entity came from; a format whose parser counts no lines is searched for it."""
@@ -98,10 +101,14 @@ class Staging:
         n, file, buffers = self._next, self.file_number(place.file), self._buffers
         self._next += 1
         buffers["entity"].append((n, entity.id, clean(entity.definition), file, place.line))
-        buffers["name"].extend((n, text, rank) for rank, text in _numbered(map(clean, entity.names)))
-        buffers["type"].extend((n, value, rank) for rank, value in _numbered(map(clean, entity.types)))
-        buffers["tree"].extend((n, value, rank) for rank, value in _numbered(entity.tree_numbers))
-        buffers["xref"].extend((n, value, rank) for rank, value in _numbered(entity.xrefs))
+        for table, values in (
+            ("name", [clean(name) for name in entity.names]),
+            ("type", [clean(name) for name in entity.types]),
+            ("tree", entity.tree_numbers),
+            ("xref", entity.xrefs),
+        ):
+            if values:
+                buffers[table] += [(n, value, rank) for rank, value in enumerate(dict.fromkeys(values)) if value]
         buffers["parent"].extend((n, parent, file, place.line) for parent in entity.parents if parent)
         if len(buffers["name"]) >= _FLUSH_AT:
             self.flush()
@@ -121,10 +128,6 @@ class Staging:
                 batch = _to_arrow(rows, _TABLES[table])  # noqa: F841 - DuckDB finds it by name
                 self.con.execute(f"INSERT INTO {table} SELECT * FROM batch")
                 rows.clear()
-
-
-def _numbered(values: Iterable[str]) -> list[tuple[int, str]]:
-    return list(enumerate(dict.fromkeys(value for value in values if value)))
 
 
 def _to_arrow(rows: list[tuple[object, ...]], schema: pa.Schema) -> pa.Table:

@@ -11,6 +11,7 @@ import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from kriss.errors import ConfigError, InputError, Place
 from kriss.files import BadRows, read_lines
@@ -105,13 +106,23 @@ def _check_columns(config: OntologyConfig, headers: set[str] | None, path: Path)
 
 
 def _table(path: Path, delimiter: str, bad: BadRows) -> tuple[list[str], Iterator[Row]]:
-    """Return the header of a table, and its rows; only a comma-separated file knows quotes."""
+    """Return the header of a table, and its rows."""
     delimiter = delimiter or ("," if path.name.removesuffix(".gz").endswith(".csv") else "\t")
     lines = read_lines(path, bad)
-    unquoted = ((number, line.split("\t")) for number, line in lines)
-    cells = unquoted if delimiter == "\t" else _quoted(path, lines, delimiter)
+    tabbed = ((number, _split(line)) for number, line in lines)
+    cells = tabbed if delimiter == "\t" else _quoted(path, lines, delimiter)
     header = [name.strip() for name in next(cells, (1, []))[1]]
     return header, _rows(path, header, cells, bad)
+
+
+def _split(line: str) -> list[str]:
+    """Cut a line at its tabs. Spreadsheets quote a cell with a tab or a quote in it: undone if it parses."""
+    if line.startswith('"') or '\t"' in line:
+        try:
+            return next(csv.reader([line], delimiter="\t", strict=True))
+        except csv.Error:  # a quotation mark that is only that
+            pass
+    return line.split("\t")
 
 
 def _quoted(path: Path, lines: Iterator[tuple[int, str]], delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -159,50 +170,44 @@ def _stage(
     staging: Staging,
     bad: BadRows,
 ) -> None:
+    field_of = {other: name for name, other in ALSO_CALLED.items() if columns[name] == name}
+    field_of |= {header: name for name, header in columns.items()}
     count = 0
     for number, row in rows:
         count += 1
         place = Place(path, number)
-        nested = [name for name in FIELDS if not _is_plain(_cell(row, columns, name))]
+        values: dict[str, Any] = {}
+        for header, value in row.items():
+            if value and (name := field_of.get(header)):
+                values[name] = _single(value) if name in SINGLE else _several(value, separators.get(name, "|"))
+        nested = [name for name, value in values.items() if value is None]
         if nested:
             bad.add(f"the field '{nested[0]}' holds neither text nor a list of texts", place)
-            continue
-        single = {name: _single(_cell(row, columns, name)) for name in SINGLE}
-        several = {name: _several(_cell(row, columns, name), separators.get(name, "|")) for name in SEVERAL}
-        if not single["id"] or not single["name"]:
-            lacking = "name" if single["id"] else "id"
-            bad.add(
-                f"the entity '{single['id']}' has no name" if lacking == "name" else "an entity has no id",
-                place,
-            )
-            continue
-        for old in several.pop("retired"):
-            staging.retire(old, single["id"])
-        # MeSH marks a major heading by a star before the id it maps to.
-        several["parents"] = tuple(parent.lstrip("*") for parent in several["parents"])
-        staging.add(Entity(single["id"], single["name"], definition=single["definition"], **several), place)
+        elif not values.get("id"):
+            bad.add("an entity has no id", place)
+        elif not values.get("name"):
+            bad.add(f"the entity '{values['id']}' has no name", place)
+        else:
+            for old in values.pop("retired", ()):
+                staging.retire(old, values["id"])
+            if "parents" in values:  # MeSH marks a major heading by a star before the id it maps to
+                values["parents"] = tuple(parent.lstrip("*") for parent in values["parents"])
+            staging.add(Entity(**values), place)
     if not count and not bad.count:
         raise InputError("there is no entity in it", Place(path))
 
 
-def _cell(row: Mapping[str, object], columns: Mapping[str, str], name: str) -> object:
-    if columns[name] in row:
-        return row[columns[name]]
-    return row.get(ALSO_CALLED[name]) if name in ALSO_CALLED and columns[name] == name else None
+def _single(value: object) -> str | None:
+    """Return the text of a cell; None if it is not text or a number."""
+    if isinstance(value, str):
+        return value.strip()
+    return str(value) if isinstance(value, int | float) else None
 
 
-def _is_plain(value: object) -> bool:
-    if isinstance(value, list):
-        return all(isinstance(item, str | int | float) for item in value)
-    return value is None or isinstance(value, str | int | float)
-
-
-def _single(value: object) -> str:
-    return "" if value is None else str(value).strip()
-
-
-def _several(value: object, separator: str) -> tuple[str, ...]:
-    if value is None or value == "":
-        return ()
-    values = value if isinstance(value, list) else str(value).split(separator)
-    return tuple(text for item in values if (text := _single(item)))
+def _several(value: object, separator: str) -> tuple[str, ...] | None:
+    """Return the texts of a cell that may hold several; None if one of them is not text or a number."""
+    items = value.split(separator) if isinstance(value, str) else value if isinstance(value, list) else [value]
+    texts = [_single(item) for item in items]
+    if any(text is None for text in texts):
+        return None
+    return tuple(text for text in texts if text)
