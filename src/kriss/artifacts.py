@@ -54,6 +54,11 @@ LAYOUTS: Mapping[str, Layout] = {
         files=("entities.arrow", "names.arrow", "retired.arrow", "id_index.arrow", "name_index.arrow"),
         libraries=("pyarrow", "duckdb"),
     ),
+    "mentions": Layout(
+        version=1,
+        files=("mentions.parquet", "forms.parquet"),
+        libraries=("pyarrow", "duckdb", "ahocorasick_rs"),
+    ),
 }
 
 

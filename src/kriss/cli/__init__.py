@@ -14,6 +14,8 @@ from typing import Annotated
 import typer
 
 from kriss import __version__
+from kriss.cli.download import app as download_app
+from kriss.cli.mine import app as mine_app
 from kriss.cli.ontology import app as ontology_app
 from kriss.errors import KrissError
 
@@ -26,6 +28,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(ontology_app, name="ontology")
+app.add_typer(mine_app, name="mine")
+app.add_typer(download_app, name="download")
 
 
 def _show_version(value: bool) -> None:

@@ -93,6 +93,10 @@ class Ontology:
             return row if self._has(row) else None
         return None
 
+    def id_at(self, row: int) -> str:
+        """Return the id of the entity in a row."""
+        return self._id[row]
+
     def at(self, row: int) -> Entity:
         """Return the entity in a row."""
         name, *aliases = self.names_at(row)

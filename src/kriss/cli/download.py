@@ -1,0 +1,64 @@
+"""`kriss download`: public text to mine, from where it is published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from kriss.mine.download import DownloadProgress
+
+app = typer.Typer(help="Fetch public text to mine.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.callback()
+def _download() -> None:  # keeps `pubmed` a command of its own while it is the only one
+    pass
+
+
+@app.command()
+def pubmed(
+    files: Annotated[str, typer.Option(metavar="NUMBERS", help="Which files: 3, 1-10, 1,5-7, or all.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to put them.")],
+    updates: Annotated[bool, typer.Option("--updates", help="The daily updates instead of the baseline.")] = False,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", metavar="URL", help="A mirror of https://ftp.ncbi.nlm.nih.gov/pubmed.")
+    ] = None,
+) -> None:
+    """Fetch PubMed's baseline from NLM, with checksums; the same command again resumes."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    from kriss.mine.download import BASE_URL, download_pubmed, parse_files
+
+    numbers = parse_files(files)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading the list of files", total=None)
+        shown = 0
+
+        def advance(now: DownloadProgress) -> None:
+            nonlocal shown
+            if now.index != shown:  # speed and time are those of one file
+                shown = now.index
+                bar.reset(task, description=f"{now.index}/{now.files} {now.name}")
+            bar.update(task, completed=now.received, total=now.size)
+
+        def warn(message: str) -> None:
+            bar.console.print(f"note: {message}", markup=False, highlight=False, soft_wrap=True)
+
+        url = BASE_URL if base_url is None else base_url
+        report = download_pubmed(numbers, out, base_url=url, updates=updates, progress=advance, notice=warn)
+    replaced = f" ({report.replaced:,} in place of a damaged one)" if report.replaced else ""
+    typer.echo(
+        f"{out}: {len(report.files):,} files, {report.downloaded:,} downloaded{replaced},"
+        f" {report.received:,} bytes received, {report.skipped:,} skipped that were there already"
+    )

@@ -1,0 +1,224 @@
+"""`kriss mine`: find self-supervised mentions in text, and look at what was found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from kriss.mine.config import MineConfig
+    from kriss.mine.run import MakeEngine
+
+
+class _MineGroup(typer.core.TyperGroup):
+    """`kriss mine ONTOLOGY TEXT...` is the usual call: a first word that is no subcommand means `run`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - click's own
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_MineGroup,
+    help="Find an ontology's names in text: kriss mine ONTOLOGY TEXT... --out DIR.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+OntologyFolder = Annotated[
+    Path, typer.Argument(metavar="ONTOLOGY", help="An ontology written by 'kriss ontology build'.")
+]
+Aliases = Annotated[bool, typer.Option(help="Mine aliases as well as preferred names.")]
+Casing = Annotated[str, typer.Option(metavar="POLICY", help="variants, or preserve as in the paper.")]
+MinLength = Annotated[int, typer.Option(metavar="N", help="Drop forms with fewer characters.")]
+
+
+@app.command()
+def run(
+    ontology: OntologyFolder,
+    text: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TEXT...", help="Files, folders or globs: PubMed XML, PubTator, BioC, JSONL, text, brat."
+        ),
+    ],
+    *,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write the mentions.")],
+    exclude: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Ids of documents to leave out, one a line.")
+    ] = None,
+    aliases: Aliases = True,
+    casing: Casing = "variants",
+    min_length: MinLength = 3,
+    per_entity: Annotated[int, typer.Option(metavar="N", help="Mentions kept of an entity in each split.")] = 16,
+    per_document: Annotated[int, typer.Option(metavar="N", help="Of those, at most so many of one document.")] = 2,
+    context: Annotated[int, typer.Option(metavar="N", help="Characters kept on each side of a mention.")] = 512,
+    train: Annotated[float, typer.Option(metavar="SHARE", help="Share of the documents for training.")] = 0.5,
+    dev: Annotated[float, typer.Option(metavar="SHARE", help="Share for dev; the rest is for prototypes.")] = 0.05,
+    seed: Annotated[int, typer.Option(metavar="N", help="Draws another sample.")] = 0,
+    workers: Annotated[int, typer.Option(metavar="N", help="Processes on this machine, or on each node.")] = 1,
+    engine: Annotated[str, typer.Option(metavar="NAME", help="local, or ray for a cluster.")] = "local",
+    ray_address: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="ray: the cluster to join; default: start one here.")
+    ] = "",
+    skip_bad_files: Annotated[
+        bool, typer.Option("--skip-bad-files", help="Leave files out that cannot be read, instead of stopping.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the mentions at --out.")] = False,
+) -> None:
+    """Mine text for mentions. Interrupted, the same command goes on where it stopped."""
+    from kriss.cli.mine_progress import MineProgress
+    from kriss.mine.run import mine
+    from kriss.ontology import Ontology
+
+    config = _config(
+        aliases=aliases,
+        casing=casing,
+        min_length=min_length,
+        per_entity=per_entity,
+        per_document=per_document,
+        context=context,
+        train=train,
+        dev=dev,
+        seed=seed,
+    )
+    with MineProgress() as progress:
+        report = mine(
+            config,
+            Ontology.load(ontology),
+            text,
+            out,
+            exclude=exclude,
+            workers=workers,
+            engine=_engine(engine, ray_address, workers),
+            skip_bad_files=skip_bad_files,
+            force=force,
+            progress=progress,
+        )
+    typer.echo(
+        f"{out}: {report.mentions:,} mentions of {report.entities:,} entities kept, of {report.hits:,} hits in "
+        f"{report.documents:,} documents ({report.characters:,} characters)"
+    )
+    if report.excluded or report.superseded:
+        typer.echo(f"note: {report.excluded:,} documents excluded, {report.superseded:,} replaced or deleted", err=True)
+    for line in report.shown:
+        typer.echo(f"skipped: {line}", err=True)
+    if report.bad_documents:
+        typer.echo(f"skipped {report.bad_documents:,} bad documents in all", err=True)
+    for line in report.bad_files:
+        typer.echo(f"skipped the file: {line}", err=True)
+
+
+@app.command()
+def names(
+    ontology: OntologyFolder,
+    aliases: Aliases = True,
+    casing: Casing = "variants",
+    min_length: MinLength = 3,
+    examples: Annotated[int, typer.Option(metavar="N", help="Names shown for each verdict.")] = 8,
+) -> None:
+    """Show which names would be looked for, which are dropped, and why."""
+    import random
+    import tempfile
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from kriss.mine.names import Names, Verdict, write_names
+    from kriss.mine.report import judge_names
+    from kriss.ontology import Ontology
+
+    config = _config(aliases=aliases, casing=casing, min_length=min_length)
+    loaded = Ontology.load(ontology)
+    with tempfile.TemporaryDirectory() as folder:
+        write_names(loaded, config, Path(folder))
+        found: dict[Verdict, list[str]] = {verdict: [] for verdict in Verdict}
+        for judged in judge_names(Names(Path(folder), config)):
+            found[judged.verdict].append(judged.name)
+    dropped_early = loaded.names_table().num_rows if aliases else len(loaded)
+    table = Table("verdict", "names", "for example", title=f"names of {ontology}", title_justify="left")
+    table.columns[1].justify = "right"
+    draw = random.Random(0)  # noqa: S311 - not a secret
+    for verdict, listed in reversed(found.items()):
+        if listed:
+            shown = draw.sample(listed, min(examples, len(listed)))
+            table.add_row(verdict.name.lower().replace("_", " "), f"{len(listed):,}", Text(" | ".join(shown)))
+    console = Console()
+    console.print(table)
+    console.print(f"{dropped_early:,} names in the ontology; inverted ones count again turned round", highlight=False)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Mentions written by 'kriss mine'.")],
+    ontology: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The ontology they were mined with: adds names and types.")
+    ] = None,
+    sample: Annotated[int, typer.Option(metavar="N", min=0, help="Print so many mentions in context.")] = 0,
+    forms: Annotated[int, typer.Option(metavar="N", min=0, help="Show so many of the most frequent forms.")] = 50,
+    seed: Annotated[int, typer.Option(metavar="N", help="Draws another sample.")] = 0,
+) -> None:
+    """Show what was mined, and examples to judge its precision by."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from kriss.mine.report import examples, figures
+    from kriss.ontology import Ontology
+
+    known = Ontology.load(ontology) if ontology else None
+    found = figures(folder, known, forms)
+    table = Table(title=str(folder), show_header=False, title_justify="left")
+    table.add_column()
+    table.add_column(justify="right")
+    for label, value in found.facts.items():
+        table.add_row(label.replace("_", " "), f"{value:,}")
+    for least, count in found.entities_with.items():
+        table.add_row(f"entities with at least {least} hits", f"{count:,}")
+    for split, count in found.kept.items():
+        table.add_row(f"mentions kept for {split}", f"{count:,}")
+    console = Console()
+    console.print(table)
+    if found.types:
+        types = Table("type", "hits", title="hits by type", title_justify="left")
+        for name, hits in found.types:
+            types.add_row(Text(name), f"{hits:,}")
+        console.print(types)
+    frequent = Table(
+        "form", "entity", "hits", title=f"the {len(found.forms)} most frequent forms", title_justify="left"
+    )
+    for surface, entity, hits in found.forms:
+        frequent.add_row(Text(surface), Text(f"{entity} {known[entity].name}" if known else entity), f"{hits:,}")
+    console.print(frequent)
+    for number, example in enumerate(examples(folder, sample, seed), start=1):
+        name = f" {known[example.entity].name}" if known else ""
+        line = Text(f"{number:>4}  ", style="dim")
+        line.append(f"{example.entity}{name}", style="bold").append(f"  [{example.document}]\n      ", style="dim")
+        line.append(" ".join(example.left[-160:].split()) + " ")
+        line.append(f"[[{example.surface}]]", style="bold reverse").append(" " + " ".join(example.right[:160].split()))
+        console.print(line)
+
+
+def _config(**values: object) -> MineConfig:
+    from kriss.config import from_mapping
+    from kriss.mine.config import MineConfig
+
+    return from_mapping(MineConfig, values, "kriss mine")
+
+
+def _engine(name: str, ray_address: str, workers: int) -> MakeEngine | None:
+    from kriss.errors import ConfigError
+
+    if name == "ray":
+        from kriss.mine.cluster import Cluster
+
+        return lambda work: Cluster(work, ray_address, workers)
+    if name != "local":
+        raise ConfigError(f"--engine is local or ray, not '{name}'")
+    if ray_address:
+        raise ConfigError("--ray-address goes with --engine ray")
+    return None

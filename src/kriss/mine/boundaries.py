@@ -1,0 +1,116 @@
+"""Where a word starts and ends in biomedical text: hyphens, Greek letters, primes and digits.
+
+These two functions are the definition. The matcher settles the plain cases by table lookup, on
+many hits at once, and asks here about the rest.
+
+| text | found | not found |
+|---|---|---|
+| `IL-2-dependent growth` | `IL-2` | `IL`, `2` |
+| `TNF-α`, `TNF-alpha`, `TNFα` | | `TNF` |
+| `β-catenin`, `anti-TNF`, `pre-diabetes` | | `catenin`, `TNF`, `diabetes` |
+| `the 5'-UTR` | `5'-UTR` | `UTR`, `5` |
+| `1,25-dihydroxyvitamin D` | | `25-dihydroxyvitamin D` |
+| `"asthma"`, `(asthma)`, `asthma/COPD` | `asthma` | |
+| `insulin-like growth factor` | | `insulin` |
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from kriss.mine.casing import OPENING
+
+HYPHENS = frozenset("-\u2010\u2011\u2012\u2013\u2212\u00ad")
+APOSTROPHES = frozenset("'`\u2018\u2019\u201b\u2032\u2033\u02b9\u02bc")
+REACH = 48
+"""No decision looks further than this many characters to either side."""
+
+_OPENING_ASCII = frozenset(OPENING.decode())
+_OPENING_OTHER = re.compile(
+    "[\u0085\u00a0-\u00a9\u00ab\u00ac\u00ae-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u00d7\u00f7"
+    "\u2000-\u200f\u2014-\u202f\u2032-\u2037\u2039\u203a\u2190-\u2211\u2213-\u23ff\u3000]"
+)
+_GREEK = frozenset(
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi "
+    "chi psi omega".split()
+)
+_OTHER_THING = frozenset({"like"})
+_TOKEN = re.compile(r"[^\W_]+")
+
+
+def is_word(char: str) -> bool:
+    """Tell whether a character is part of a word: a letter, a digit, a mark on one, an underscore."""
+    return char.isalnum() or char == "_" or unicodedata.category(char)[0] == "M"
+
+
+def opens(char: str) -> bool:
+    """Tell whether a word may start after this character."""
+    return char in _OPENING_ASCII or _OPENING_OTHER.match(char) is not None
+
+
+def is_start(text: str, at: int) -> bool:
+    """Tell whether a mention may start at this offset."""
+    if unicodedata.category(text[at])[0] == "M":
+        return False
+    if at == 0:
+        return True
+    before = text[at - 1]
+    if not opens(before):
+        return False
+    if at >= 2 and before in APOSTROPHES:
+        return not is_word(text[at - 2])  # a quotation mark opens, a prime or a genitive does not
+    if at >= 2 and before in ".,":
+        return not (text[at - 2].isdigit() and text[at].isdigit())
+    return True
+
+
+def is_end(text: str, at: int) -> bool:
+    """Tell whether a mention may end before this offset."""
+    if at == len(text):
+        return True
+    after = text[at]
+    if is_word(after):
+        return False
+    if after in HYPHENS:
+        return _ends_before_hyphen(text, at)
+    if after in APOSTROPHES:
+        return not (text[at - 1].isdigit() or (at + 1 < len(text) and is_word(text[at + 1])))
+    if after in ".,":
+        return not (text[at - 1].isdigit() and at + 1 < len(text) and text[at + 1].isdigit())
+    return True
+
+
+def _utf8_pattern() -> re.Pattern[bytes]:
+    """Return a pattern for the UTF-8 of the opening characters beyond ASCII."""
+    lasts: dict[bytes, set[int]] = {}
+    for code in range(0x80, 0x3100):
+        if _OPENING_OTHER.match(chr(code)):
+            encoded = chr(code).encode()
+            lasts.setdefault(encoded[:-1], set()).add(encoded[-1])
+    return re.compile(
+        b"|".join(re.escape(head) + b"[" + re.escape(bytes(sorted(tail))) + b"]" for head, tail in lasts.items())
+    )
+
+
+_OPENING_UTF8 = _utf8_pattern()
+
+
+def blank_opening(text: bytes) -> bytes:
+    """Put blanks, byte for byte, in the place of opening characters beyond ASCII."""
+    return text if text.isascii() else _OPENING_UTF8.sub(lambda found: b" " * len(found[0]), text)
+
+
+def _ends_before_hyphen(text: str, at: int) -> bool:
+    """A suffix such as `-dependent` leaves the name whole; `-2`, `-α`, `-alpha`, `-Barr` and `-` alone do not."""
+    token = _TOKEN.match(text[at + 1 : at + 1 + REACH])
+    if token is None:
+        return False
+    suffix = token[0]
+    return (
+        len(suffix) > 2
+        and suffix.isascii()
+        and suffix.islower()
+        and suffix.isalpha()
+        and (suffix not in _GREEK and suffix not in _OTHER_THING)
+    )

@@ -1,0 +1,87 @@
+"""When is a stretch of text an ontology's name? The case policy, and names turned round.
+
+UMLS lists lower-case variants of its names; MeSH and HPO write `Gait Disturbance` or
+`Neoplasms, Breast`, and text does not. So each word of a name may stand in lower case or with a
+capital, unless it is an acronym or a symbol, which must stand as it is: `Vitamin D` is found as
+`vitamin D` but not as `vitamin d`, `AIDS` is never found as `aids`.
+
+A name and all of its variants have one `key`: lower case, and a blank for every character after
+which a word may start. Keys are what the automaton looks for; `fits` then says whether the text
+found is a variant of the name. Only ASCII letters change case, so a key is as long as its text.
+"""
+
+from __future__ import annotations
+
+import re
+
+OPENING = b" \t\n\r\x0b\x0c\0([{\"'`/\\;:,.=<>+*|!?&%~@#$^"
+"""ASCII characters after which a word may start. A hyphen is not among them: `β-catenin` is one word."""
+
+KEY_TABLE = bytes(32 if byte in OPENING else byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
+
+_RUN = re.compile(rb"[A-Za-z0-9]+")
+_SHORT_WORDS = {b"of", b"in", b"to", b"by", b"on", b"or", b"at", b"an", b"as", b"is", b"no", b"de"}
+_PART = re.compile(r"[^\W_][\w' -]*")
+_STAYS_LAST = {"and", "or", "of", "in", "with", "without", "due", "to", "by", "for", "not", "nos", "included"}
+
+
+def key(text: bytes) -> bytes:
+    """Return the key of a name or of text.
+
+    >>> key(b"Neoplasms, Breast")
+    b'neoplasms  breast'
+    """
+    return text.translate(KEY_TABLE)
+
+
+def fits(surface: bytes, name: bytes) -> bool:
+    """Tell whether `surface`, which has the same key as `name`, is a permitted way to write it.
+
+    >>> fits(b"vitamin D", b"Vitamin D"), fits(b"vitamin d", b"Vitamin D"), fits(b"aids", b"AIDS")
+    (True, False, False)
+    """
+    if surface == name:
+        return True
+    shouted = name.isupper() and any(len(run) > 5 for run in _RUN.findall(name))
+    end = 0
+    for run in _RUN.finditer(name):
+        if surface[end : run.start()] != name[end : run.start()]:
+            return False
+        end = run.end()
+        word, written = run[0], surface[run.start() : end]
+        if written != word and (is_symbol(word, shouted=shouted) or written not in (word.lower(), word.capitalize())):
+            return False
+    return surface[end:] == name[end:]
+
+
+def is_symbol(word: bytes, *, shouted: bool = False) -> bool:
+    """Tell whether a word must stand as it is: an acronym, a symbol, a single letter.
+
+    `shouted` says that the whole name is in capitals, as OMIM writes, so that they mean nothing.
+    """
+    capitals = sum(65 <= byte <= 90 for byte in word)
+    if not capitals:
+        return False
+    if shouted:
+        return len(word) < 4 and word.lower() not in _SHORT_WORDS
+    if capitals > 1:
+        return True
+    if len(word) < 3:
+        return word.lower() not in _SHORT_WORDS
+    return not word.isalpha() and sum(97 <= byte <= 122 for byte in word) < 3
+
+
+def turned_round(name: str) -> str | None:
+    """Return an inverted name as it would be written in text, or None if it is not inverted.
+
+    >>> turned_round("Leukemia, Myeloid, Acute"), turned_round("N,N-dimethylaniline")
+    ('Acute Myeloid Leukemia', None)
+    """
+    if ", " not in name:
+        return None
+    parts = name.split(", ")
+    if len(parts) > 4 or not all(_PART.fullmatch(part) for part in parts):
+        return None
+    if any(part.split()[-1].lower() in _STAYS_LAST or part.split()[0].lower() in _STAYS_LAST for part in parts):
+        return None
+    return " ".join(reversed(parts))

@@ -1,0 +1,141 @@
+"""Joining the results of shards: which records count, and which mentions remain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kriss.mine.config import SPLITS, MineConfig
+from kriss.ontology import Ontology
+
+MENTIONS = pa.schema(
+    [
+        ("entity", pa.string()),
+        ("split", pa.string()),
+        ("document", pa.string()),
+        ("start", pa.int32()),
+        ("end", pa.int32()),
+        ("surface", pa.string()),
+        ("preferred", pa.bool_()),
+        ("left", pa.string()),
+        ("right", pa.string()),
+    ]
+)
+FORMS = pa.schema([("surface", pa.string()), ("entity", pa.string()), ("hits", pa.int64())])
+_ROWS = 1 << 16
+"""Rows of a Parquet row group: fixed, so that the bytes depend on the content alone."""
+
+
+def superseded(folders: Sequence[Path], files: Sequence[int]) -> dict[int, list[int]]:
+    """Return, by shard, the records that do not count, as NLM's baseline and update files have it.
+
+    Of records with one id the last counts: in the last file by name, and there the last of the
+    file. A record that the same or a later file deletes does not count at all.
+    """
+    parts = [pq.read_table(folder / "documents.parquet") for folder in folders]
+    sizes = [len(part) for part in parts]
+    table = pa.concat_tables(parts)
+    key, ordinal = np.asarray(table.column("key")), np.asarray(table.column("ordinal"))
+    deleted = np.asarray(table.column("deleted"))
+    shard = np.repeat(np.arange(len(folders)), sizes)
+    file = np.repeat(np.array(files, dtype=np.int64), sizes)
+    order = np.lexsort((ordinal, deleted, file, key))  # of one file, a deletion comes last
+    key, deleted = key[order], deleted[order]
+    last = np.concatenate((key[1:] != key[:-1], [True])) if len(key) else np.zeros(0, dtype=bool)
+    lost: dict[int, list[int]] = {}
+    for index in order[~last & ~deleted].tolist():
+        lost.setdefault(int(shard[index]), []).append(int(ordinal[index]))
+    return {number: sorted(ordinals) for number, ordinals in lost.items()}
+
+
+def merge_samples(
+    folders: Sequence[Path], ontology: Ontology, config: MineConfig, out: Path, spill: Path
+) -> dict[str, Any]:
+    """Write the sample of all shards, and the count of every form; return figures for the manifest."""
+    con = duckdb.connect(config={"memory_limit": "2GB", "temp_directory": str(spill), "threads": "2"})
+    try:
+        candidates = [str(folder / "candidates.parquet") for folder in folders]
+        # The narrow columns decide; the contexts are fetched only for the rows that remain.
+        con.execute(
+            """
+            CREATE TABLE chosen AS
+            WITH distinct_context AS (
+              SELECT entity, split, number, document, start, filename, file_row_number AS row
+              FROM read_parquet($files, filename = true, file_row_number = true)
+              QUALIFY row_number() OVER (
+                PARTITION BY entity, split, likeness ORDER BY number, document, start, filename) = 1)
+            SELECT * FROM distinct_context
+            QUALIFY row_number() OVER (PARTITION BY entity, split ORDER BY number, document, start) <= $keep
+            """,
+            {"files": candidates, "keep": config.per_entity},
+        )
+        listed = ", ".join("'" + file.replace("'", "''") + "'" for file in candidates)
+        reader = con.sql(
+            f"""
+            SELECT c.entity, c.split, m.document, m.start, m."end", m.surface, m.preferred, m."left", m."right"
+            FROM chosen c JOIN read_parquet([{listed}], filename = true, file_row_number = true) m
+              ON m.filename = c.filename AND m.file_row_number = c.row
+            ORDER BY c.entity, c.split, c.number, m.document, m.start
+            """
+        ).to_arrow_reader(_ROWS)
+        mentions, entities = _write_mentions(reader, ontology, out / "mentions.parquet")
+        forms = [str(folder / "forms.parquet") for folder in folders]
+        listed = ", ".join("'" + file.replace("'", "''") + "'" for file in forms)
+        reader = con.sql(
+            f"""
+            SELECT surface, entity, sum(hits)::BIGINT AS hits FROM read_parquet([{listed}])
+            GROUP BY surface, entity ORDER BY hits DESC, surface, entity
+            """
+        ).to_arrow_reader(_ROWS)
+        _write(out / "forms.parquet", FORMS, (_with_ids(batch, ontology, FORMS) for batch in reader))
+    finally:
+        con.close()
+    return {"mentions": mentions, "entities": entities}
+
+
+def _write_mentions(reader: pa.RecordBatchReader, ontology: Ontology, path: Path) -> tuple[int, int]:
+    seen: set[int] = set()
+    rows = 0
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        nonlocal rows
+        for batch in reader:
+            rows += batch.num_rows
+            seen.update(np.unique(np.asarray(batch.column("entity"))).tolist())
+            split = pa.array(np.array(SPLITS)[np.asarray(batch.column("split"))], pa.string())
+            yield _with_ids(batch.set_column(1, "split", split), ontology, MENTIONS)
+
+    _write(path, MENTIONS, batches())
+    return rows, len(seen)
+
+
+def _with_ids(batch: pa.RecordBatch, ontology: Ontology, schema: pa.Schema) -> pa.RecordBatch:
+    """Put ids in the place of the ontology's row numbers, which mean nothing outside it."""
+    position = batch.schema.get_field_index("entity")
+    rows = np.asarray(batch.column("entity")).tolist()
+    known = {row: ontology.id_at(row) for row in set(rows)}
+    ids = pa.array([known[row] for row in rows], pa.string())
+    return batch.set_column(position, "entity", ids).cast(schema)
+
+
+def _write(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+    """Write batches of any size as row groups of one size."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for batch in batches:
+            held.append(batch)
+            count += batch.num_rows
+            if count >= _ROWS:
+                table = pa.Table.from_batches(held, schema)
+                whole = count - count % _ROWS
+                writer.write_table(table.slice(0, whole), row_group_size=_ROWS)
+                held, count = table.slice(whole).to_batches(), count - whole
+        if count:
+            writer.write_table(pa.Table.from_batches(held, schema), row_group_size=_ROWS)

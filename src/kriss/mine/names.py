@@ -1,0 +1,197 @@
+"""The names to look for, by their keys, and whose each stretch of text is.
+
+A key (see `casing`) stands for all names that differ only in case and in opening punctuation.
+The automaton is built of keys; what it finds in text is then settled here, once for each distinct
+surface: which entities own it, is it one, is it too common a word. Expanding every name into all
+of its forms beforehand would give the same answers at three times the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kriss.errors import InputError
+from kriss.mine.casing import fits, key, turned_round
+from kriss.mine.config import MineConfig
+from kriss.ontology import Ontology
+from kriss.ontology.arrowfile import ArrowFile, Numbers, Strings, write_arrow
+
+
+class Verdict(IntEnum):
+    """What becomes of a surface. Those from SHARED on take up their place in the text."""
+
+    NO_NAME = 0
+    """Not a permitted way to write any name."""
+    TOO_SHORT = 1
+    NO_LETTER = 2
+    COMMON_WORD = 3
+    """An ordinary English word, and not an acronym."""
+    SHARED = 4
+    """A name of several entities: skipped, but nothing inside it is found either."""
+    KEPT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a surface is read: the verdict, and for a kept one whose it is."""
+
+    verdict: Verdict
+    entity: int = -1
+    preferred: bool = False
+
+
+@dataclass(slots=True)
+class Forms:
+    """The surfaces met in text that are names of one entity, numbered as they came."""
+
+    surface: list[bytes] = field(default_factory=list)
+    entity: list[int] = field(default_factory=list)
+    preferred: list[bool] = field(default_factory=list)
+
+    def add(self, surface: bytes, reading: Reading) -> int:
+        """Number a surface."""
+        self.surface.append(surface)
+        self.entity.append(reading.entity)
+        self.preferred.append(reading.preferred)
+        return len(self.surface) - 1
+
+
+NOT_HERE, TAKEN = -2, -1
+"""What `Names.form` says of a surface that is no name, and of one that is but must not be used."""
+
+
+@cache
+def common_words() -> frozenset[str]:
+    """Return the English words that alone are hardly ever a mention."""
+    text = (files("kriss.mine") / "common_words.txt").read_text(encoding="utf-8")
+    return frozenset(line for line in text.split() if line.isalpha())
+
+
+NAMES = pa.schema([("text", pa.large_string()), ("key", pa.int32()), ("entity", pa.int32()), ("preferred", pa.bool_())])
+KEYS = pa.schema([("key", pa.large_binary()), ("end", pa.int64())])
+
+
+class Names:
+    """Names grouped by key, on disk and memory-mapped, so that workers share them."""
+
+    def __init__(self, folder: Path, config: MineConfig) -> None:
+        self._config = config
+        self._keys = ArrowFile(folder / "keys.arrow")
+        names = ArrowFile(folder / "names.arrow")
+        self._ends: Numbers = self._keys.numbers("end")
+        self._text: Strings = names.strings("text")
+        self._entity: Numbers = names.numbers("entity")
+        self._preferred = np.asarray(names.table.column("preferred"))
+        self.forms = Forms()
+        self._seen: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def keys(self) -> Iterator[bytes]:
+        """Return the keys in order; their position is the number by which `form` knows them."""
+        for chunk in self._keys.table.column("key").chunks:
+            yield from chunk.to_pylist()
+
+    def form(self, surface: bytes, number: int) -> int:
+        """Return the number in `forms` of a surface that has the key of this number, or why it has none.
+
+        Each distinct surface is judged once, however often it is met.
+        """
+        found = self._seen.get(surface)
+        if found is None:
+            reading = self.judge(surface, number)
+            if reading.verdict == Verdict.KEPT:
+                found = self.forms.add(surface, reading)
+            else:
+                found = TAKEN if reading.verdict == Verdict.SHARED else NOT_HERE
+            self._seen[surface] = found
+        return found
+
+    def judge(self, surface: bytes, number: int) -> Reading:
+        """Judge a surface by the names under its key."""
+        start = self._ends[number - 1] if number else 0
+        owners: dict[int, bool] = {}
+        for row in range(start, self._ends[number]):
+            if self._is_written(surface, self._text[row].encode()):
+                entity = self._entity[row]
+                owners[entity] = owners.get(entity, False) or bool(self._preferred[row])
+        if not owners:
+            return Reading(Verdict.NO_NAME)
+        text = surface.decode()
+        if len(text) < self._config.min_length:
+            return Reading(Verdict.TOO_SHORT)
+        if not any(char.isalpha() for char in text):
+            return Reading(Verdict.NO_LETTER)
+        if text.lower() in common_words() and not text.isupper():
+            return Reading(Verdict.COMMON_WORD)
+        if len(owners) > 1:
+            return Reading(Verdict.SHARED)
+        [(entity, preferred)] = owners.items()
+        return Reading(Verdict.KEPT, entity, preferred)
+
+    def names_under(self, number: int) -> list[str]:
+        """Return the names that share a key."""
+        start = self._ends[number - 1] if number else 0
+        return [self._text[row] for row in range(start, self._ends[number])]
+
+    def _is_written(self, surface: bytes, name: bytes) -> bool:
+        return surface == name if self._config.casing == "preserve" else fits(surface, name)
+
+
+def write_names(ontology: Ontology, config: MineConfig, folder: Path) -> None:
+    """Write the names of an ontology, grouped by key, into a folder for `Names` to open."""
+    table = ontology.names_table()
+    texts: list[str] = table.column("text").to_pylist()
+    entities = np.asarray(table.column("entity"))
+    preferred = np.concatenate(([True], entities[1:] != entities[:-1])) if len(entities) else np.zeros(0, bool)
+    if not config.aliases:
+        chosen = np.flatnonzero(preferred)
+        texts, entities, preferred = [texts[i] for i in chosen], entities[chosen], preferred[chosen]
+    if config.casing == "variants":
+        turned = [(i, form) for i, text in enumerate(texts) if (form := turned_round(text))]
+        rows = np.array([i for i, _ in turned], dtype=np.int64)
+        texts = texts + [form for _, form in turned]
+        entities, preferred = np.concatenate([entities, entities[rows]]), np.concatenate([preferred, preferred[rows]])
+    usable = [i for i, text in enumerate(texts) if len(text) >= config.min_length and _has_letter(text)]
+    if not usable:
+        raise InputError(f"{ontology.artifact.path} has no name that can be looked for in text")
+    keys = pa.array([key(texts[i].encode()) for i in usable], pa.large_binary()).dictionary_encode()
+    # In order, the automaton's trie is laid out as it is walked, and built in half the time.
+    rank = np.argsort(np.asarray(pc.array_sort_indices(keys.dictionary)))
+    numbers = rank[np.asarray(keys.indices)]
+    order = np.lexsort((entities[usable], numbers))
+    rows = np.array(usable, dtype=np.int64)[order]
+    write_arrow(
+        folder / "names.arrow",
+        NAMES,
+        [
+            pa.RecordBatch.from_arrays(
+                [
+                    pa.array([texts[i] for i in rows], pa.large_string()),
+                    pa.array(numbers[order], pa.int32()),
+                    pa.array(entities[rows], pa.int32()),
+                    pa.array(preferred[rows]),
+                ],
+                schema=NAMES,
+            )
+        ],
+    )
+    ends: NDArray[np.int64] = np.cumsum(np.bincount(numbers, minlength=len(keys.dictionary)))
+    in_order = keys.dictionary.take(pc.array_sort_indices(keys.dictionary))
+    batch = pa.RecordBatch.from_arrays([in_order, pa.array(ends, pa.int64())], schema=KEYS)
+    write_arrow(folder / "keys.arrow", KEYS, [batch])
+
+
+def _has_letter(text: str) -> bool:
+    return any(char.isalpha() for char in text)

@@ -1,0 +1,203 @@
+"""Mining one shard: read, match, sample, and write the result as a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kriss.errors import InputError
+from kriss.mine.config import MineConfig
+from kriss.mine.documents import Deleted, Document, Problems
+from kriss.mine.matcher import Hits, Matcher
+from kriss.mine.plan import Shard
+from kriss.mine.readers import read_documents
+from kriss.mine.sample import document_number, keep
+from kriss.ontology.arrowfile import key_of
+
+CANDIDATES = pa.schema(
+    [
+        ("entity", pa.int32()),
+        ("split", pa.int8()),
+        ("number", pa.uint64()),
+        ("likeness", pa.uint64()),
+        ("document", pa.string()),
+        ("start", pa.int32()),
+        ("end", pa.int32()),
+        ("surface", pa.string()),
+        ("preferred", pa.bool_()),
+        ("left", pa.string()),
+        ("right", pa.string()),
+    ]
+)
+FORMS = pa.schema([("surface", pa.string()), ("entity", pa.int32()), ("hits", pa.int64())])
+DOCUMENTS = pa.schema([("key", pa.uint64()), ("ordinal", pa.int64()), ("deleted", pa.bool_())])
+_AT_ONCE = 1 << 20
+"""Characters searched in one call of the matcher."""
+_ROUND = 64 << 20
+"""Characters held before they are sampled and let go."""
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a shard amounted to."""
+
+    documents: int = 0
+    characters: int = 0
+    hits: int = 0
+    excluded: int = 0
+    bad_documents: int = 0
+    shown: list[str] = field(default_factory=list)
+    bad_file: str = ""
+
+
+Beat = Callable[[int, int, int], None]
+"""Called now and then with how many more documents, characters and hits there are."""
+
+
+def shard_folder(work: Path, shard: Shard) -> Path:
+    """Return where the result of a shard stands; one mined again, with records dropped, has its own."""
+    redone = f"-{key_of(repr(shard.drop)):016x}" if shard.drop else ""
+    return work / "shards" / f"{shard.number:05d}{redone}"
+
+
+def mine_shard(
+    shard: Shard,
+    matcher: Matcher,
+    config: MineConfig,
+    excluded: frozenset[str],
+    work: Path,
+    beat: Beat,
+    *,
+    skip_bad_files: bool,
+) -> Summary:
+    """Mine a shard into its folder, which appears whole or not at all."""
+    target = shard_folder(work, shard)
+    draft = target.with_name(f".{target.name}-{os.getpid()}")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    try:
+        summary = _mine(shard, matcher, config, excluded, draft, beat)
+    except InputError as error:
+        if not skip_bad_files:
+            raise
+        summary = Summary(bad_file=str(error))
+        for name, schema in (("candidates", CANDIDATES), ("forms", FORMS), ("documents", DOCUMENTS)):
+            pq.write_table(schema.empty_table(), draft / f"{name}.parquet")
+    (draft / "summary.json").write_text(json.dumps(asdict(summary)), encoding="utf-8")
+    if target.exists():  # another worker, of a run that was thought dead, was as quick
+        shutil.rmtree(draft)
+    else:
+        draft.rename(target)
+    return summary
+
+
+def _mine(
+    shard: Shard, matcher: Matcher, config: MineConfig, excluded: frozenset[str], draft: Path, beat: Beat
+) -> Summary:
+    problems, summary = Problems(), Summary()
+    counts: Counter[int] = Counter()
+    keys: list[tuple[int, int, bool]] = []
+    with pq.ParquetWriter(draft / "candidates.parquet", CANDIDATES, compression="zstd") as writer:
+        for documents in _rounds(_wanted(shard, excluded, problems, summary, keys)):
+            hits = _find(documents, matcher, beat)
+            summary.documents += len(documents)
+            summary.characters += sum(len(document.text) for document in documents)
+            summary.hits += len(hits)
+            numbers, totals = np.unique(hits.form, return_counts=True)
+            counts.update(dict(zip(numbers.tolist(), totals.tolist(), strict=True)))
+            writer.write_table(_sample(hits, documents, matcher, config))
+    summary.bad_documents, summary.shown = problems.count, list(problems.shown)
+    forms = matcher.names.forms
+    rows = sorted((forms.surface[form].decode(), forms.entity[form], total) for form, total in counts.items())
+    pq.write_table(_table(rows, FORMS), draft / "forms.parquet", compression="zstd")
+    pq.write_table(_table(keys, DOCUMENTS), draft / "documents.parquet", compression="zstd")
+    return summary
+
+
+def _wanted(
+    shard: Shard, excluded: frozenset[str], problems: Problems, summary: Summary, keys: list[tuple[int, int, bool]]
+) -> Iterator[Document]:
+    """Yield the documents to search; note which documents, and which deletions, the shard holds."""
+    drop = frozenset(shard.drop)
+    for record in read_documents(shard.file, problems, stripe=shard.stripe, stripes=shard.stripes):
+        if isinstance(record, Deleted):
+            keys.append((key_of(record.id), -1, True))
+        elif record.id in excluded:
+            summary.excluded += 1
+        else:
+            keys.append((key_of(record.id), record.ordinal, False))
+            if record.ordinal not in drop:
+                yield record
+
+
+def _rounds(documents: Iterator[Document]) -> Iterator[list[Document]]:
+    """Yield as many documents at a time as memory should hold."""
+    held: list[Document] = []
+    size = 0
+    for document in documents:
+        held.append(document)
+        size += len(document.text)
+        if size >= _ROUND:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
+
+
+def _find(documents: list[Document], matcher: Matcher, beat: Beat) -> Hits:
+    parts, sizes, start = [], [], 0
+    while start < len(documents):
+        stop, size = start, 0
+        while stop < len(documents) and size < _AT_ONCE:
+            size += len(documents[stop].text)
+            stop += 1
+        parts.append(matcher.find([document.text for document in documents[start:stop]]))
+        sizes.append(stop - start)
+        beat(stop - start, size, len(parts[-1]))
+        start = stop
+    return Hits.joined(parts, sizes)
+
+
+def _sample(hits: Hits, documents: list[Document], matcher: Matcher, config: MineConfig) -> pa.Table:
+    """Return the rows of the hits that are kept, each with its context."""
+    forms, texts = matcher.names.forms, [document.text for document in documents]
+    numbers = np.array([document_number(document.id, config.seed) for document in documents], dtype=np.uint64)
+    entities = np.array(forms.entity, dtype=np.int32)[hits.form]
+    rows = []
+    for kept in keep(hits, entities, texts, numbers, config):
+        form, document = hits.form[kept.index], documents[hits.document[kept.index]]
+        start, end = int(hits.start[kept.index]), int(hits.end[kept.index])
+        rows.append(
+            (
+                forms.entity[form],
+                kept.split,
+                kept.number,
+                kept.likeness,
+                document.id,
+                start,
+                end,
+                document.text[start:end],
+                forms.preferred[form],
+                document.text[max(start - config.context, 0) : start],
+                document.text[end : end + config.context],
+            )
+        )
+    return _table(rows, CANDIDATES)
+
+
+def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
+    if not rows:
+        return schema.empty_table()
+    columns = zip(*rows, strict=True)
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )
