@@ -135,11 +135,11 @@ def names(
     config = _config(aliases=aliases, casing=casing, min_length=min_length)
     loaded = Ontology.load(ontology)
     with tempfile.TemporaryDirectory() as folder:
-        write_names(loaded, config, Path(folder))
         found: dict[Verdict, list[str]] = {verdict: [] for verdict in Verdict}
+        for name, verdict in write_names(loaded.names_table(), config, Path(folder)):
+            found[verdict].append(name)
         for judged in judge_names(Names(Path(folder), config)):
             found[judged.verdict].append(judged.name)
-    dropped_early = loaded.names_table().num_rows if aliases else len(loaded)
     table = Table("verdict", "names", "for example", title=f"names of {ontology}", title_justify="left")
     table.columns[1].justify = "right"
     draw = random.Random(0)  # noqa: S311 - not a secret
@@ -149,7 +149,8 @@ def names(
             table.add_row(verdict.name.lower().replace("_", " "), f"{len(listed):,}", Text(" | ".join(shown)))
     console = Console()
     console.print(table)
-    console.print(f"{dropped_early:,} names in the ontology; inverted ones count again turned round", highlight=False)
+    total = loaded.names_table().num_rows if aliases else len(loaded)
+    console.print(f"{total:,} names in the ontology; inverted ones count again turned round", highlight=False)
 
 
 @app.command()

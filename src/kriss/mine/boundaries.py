@@ -19,18 +19,13 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from kriss.mine.casing import OPENING
+from kriss.mine.casing import opens
 
 HYPHENS = frozenset("-\u2010\u2011\u2012\u2013\u2212\u00ad")
 APOSTROPHES = frozenset("'`\u2018\u2019\u201b\u2032\u2033\u02b9\u02bc")
 REACH = 48
 """No decision looks further than this many characters to either side."""
 
-_OPENING_ASCII = frozenset(OPENING.decode())
-_OPENING_OTHER = re.compile(
-    "[\u0085\u00a0-\u00a9\u00ab\u00ac\u00ae-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u00d7\u00f7"
-    "\u2000-\u200f\u2014-\u202f\u2032-\u2037\u2039\u203a\u2190-\u2211\u2213-\u23ff\u3000]"
-)
 _GREEK = frozenset(
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi "
     "chi psi omega".split()
@@ -42,11 +37,6 @@ _TOKEN = re.compile(r"[^\W_]+")
 def is_word(char: str) -> bool:
     """Tell whether a character is part of a word: a letter, a digit, a mark on one, an underscore."""
     return char.isalnum() or char == "_" or unicodedata.category(char)[0] == "M"
-
-
-def opens(char: str) -> bool:
-    """Tell whether a word may start after this character."""
-    return char in _OPENING_ASCII or _OPENING_OTHER.match(char) is not None
 
 
 def is_start(text: str, at: int) -> bool:
@@ -79,26 +69,6 @@ def is_end(text: str, at: int) -> bool:
     if after in ".,":
         return not (text[at - 1].isdigit() and at + 1 < len(text) and text[at + 1].isdigit())
     return True
-
-
-def _utf8_pattern() -> re.Pattern[bytes]:
-    """Return a pattern for the UTF-8 of the opening characters beyond ASCII."""
-    lasts: dict[bytes, set[int]] = {}
-    for code in range(0x80, 0x3100):
-        if _OPENING_OTHER.match(chr(code)):
-            encoded = chr(code).encode()
-            lasts.setdefault(encoded[:-1], set()).add(encoded[-1])
-    return re.compile(
-        b"|".join(re.escape(head) + b"[" + re.escape(bytes(sorted(tail))) + b"]" for head, tail in lasts.items())
-    )
-
-
-_OPENING_UTF8 = _utf8_pattern()
-
-
-def blank_opening(text: bytes) -> bytes:
-    """Put blanks, byte for byte, in the place of opening characters beyond ASCII."""
-    return text if text.isascii() else _OPENING_UTF8.sub(lambda found: b" " * len(found[0]), text)
 
 
 def _ends_before_hyphen(text: str, at: int) -> bool:

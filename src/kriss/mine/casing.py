@@ -17,7 +17,13 @@ import re
 OPENING = b" \t\n\r\x0b\x0c\0([{\"'`/\\;:,.=<>+*|!?&%~@#$^"
 """ASCII characters after which a word may start. A hyphen is not among them: `β-catenin` is one word."""
 
-KEY_TABLE = bytes(32 if byte in OPENING else byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
+_OPENING_OTHER = re.compile(
+    "[\u0085\u00a0-\u00a9\u00ab\u00ac\u00ae-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u00d7\u00f7"
+    "\u2000-\u200f\u2014-\u202f\u2032-\u2037\u2039\u203a\u2190-\u2211\u2213-\u23ff\u3000]"
+)
+"""The same beyond ASCII: quotation marks, dashes between clauses, spaces, mathematical signs."""
+
+_KEY_TABLE = bytes(32 if byte in OPENING else byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
 
 _RUN = re.compile(rb"[A-Za-z0-9]+")
 _SHORT_WORDS = {b"of", b"in", b"to", b"by", b"on", b"or", b"at", b"an", b"as", b"is", b"no", b"de"}
@@ -25,13 +31,35 @@ _PART = re.compile(r"[^\W_][\w' -]*")
 _STAYS_LAST = {"and", "or", "of", "in", "with", "without", "due", "to", "by", "for", "not", "nos", "included"}
 
 
+def opens(char: str) -> bool:
+    """Tell whether a word may start after this character."""
+    return (ord(char) < 128 and ord(char) in OPENING) or _OPENING_OTHER.match(char) is not None
+
+
+def _utf8_pattern() -> re.Pattern[bytes]:
+    """Return a pattern for the UTF-8 of the opening characters beyond ASCII."""
+    lasts: dict[bytes, set[int]] = {}
+    for code in range(0x80, 0x3100):
+        if _OPENING_OTHER.match(chr(code)):
+            encoded = chr(code).encode()
+            lasts.setdefault(encoded[:-1], set()).add(encoded[-1])
+    return re.compile(
+        b"|".join(re.escape(head) + b"[" + re.escape(bytes(sorted(tail))) + b"]" for head, tail in lasts.items())
+    )
+
+
+_OPENING_UTF8 = _utf8_pattern()
+
+
 def key(text: bytes) -> bytes:
-    """Return the key of a name or of text.
+    """Return the key of a name or of text, byte for byte as long as it.
 
     >>> key(b"Neoplasms, Breast")
     b'neoplasms  breast'
     """
-    return text.translate(KEY_TABLE)
+    if not text.isascii():
+        text = _OPENING_UTF8.sub(lambda found: b" " * len(found[0]), text)
+    return text.translate(_KEY_TABLE)
 
 
 def fits(surface: bytes, name: bytes) -> bool:

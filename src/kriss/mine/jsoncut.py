@@ -21,8 +21,20 @@ _BLOCK = 1 << 18
 _TAIL = 1 << 12  # what is kept while looking for a key, which may be split between two blocks
 _LIST = re.compile(r'"(documents|PubTator3|passages)"\s*:\s*\[')
 _NEXT_LIST = re.compile(r'"(documents|PubTator3)"\s*:\s*\[')
-_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}"]', re.DOTALL)
+_DEEPEST = 12  # objects within objects; BioC itself has five
 _SEPARATORS = re.compile(r"[\s,]*")
+
+
+def _object_pattern() -> str:
+    """Return an expression for a whole JSON object, which is some ten times as fast as counting its braces."""
+    string = r'"[^"\\]*+(?:\\.[^"\\]*+)*"'
+    pattern = "(?!)"
+    for _ in range(_DEEPEST):
+        pattern = rf'\{{[^{{}}"]*+(?:(?:{string}|{pattern})[^{{}}"]*+)*\}}'
+    return pattern
+
+
+_OBJECT = re.compile(_object_pattern(), re.DOTALL)
 
 
 @dataclass(slots=True)
@@ -112,24 +124,10 @@ class _Window:
 
     def find_end(self) -> int:
         """Return where the object that begins here ends."""
-        depth = 0
-        at = self.at
-        while True:
-            for token in _TOKEN.finditer(self.text, at):
-                sign = self.text[token.start()]
-                if sign == "{":
-                    depth += 1
-                elif sign == "}":
-                    depth -= 1
-                    if not depth:
-                        return token.end()
-                elif token.end() == token.start() + 1:  # a quote that is not closed yet
-                    at = token.start()
-                    break
-                at = token.end()
-            at -= self.at
+        while not (found := _OBJECT.match(self.text, self.at)):
             if not self._grow():
-                self.fail("the file is cut off inside the document that begins here; fetch it again")
+                self.fail(f"the document that begins here is cut off, or nested more than {_DEEPEST} deep")
+        return found.end()
 
     def line(self) -> int:
         """Return the number of the line on which this place lies."""

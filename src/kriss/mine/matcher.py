@@ -17,7 +17,7 @@ import numpy as np
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 from numpy.typing import NDArray
 
-from kriss.mine.boundaries import REACH, blank_opening, is_end, is_start
+from kriss.mine.boundaries import REACH, is_end, is_start
 from kriss.mine.casing import key
 from kriss.mine.names import TAKEN, Names
 
@@ -77,7 +77,7 @@ class Matcher:
         """Find names in documents; a NUL between them keeps any from running over."""
         encoded = [text.encode() for text in texts]
         data = b"\0" + b"\0".join(encoded) + b"\0"
-        found = self._automaton.find_matches_as_indexes(key(blank_opening(data)), overlapping=True)
+        found = self._automaton.find_matches_as_indexes(key(data), overlapping=True)
         if not found:
             return _hits([], data, encoded)
         matches = np.array(found, dtype=np.int64)

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from kriss.errors import InputError
 from kriss.mine.casing import fits, key, turned_round
 from kriss.mine.config import MineConfig
-from kriss.ontology import Ontology
 from kriss.ontology.arrowfile import ArrowFile, Numbers, Strings, write_arrow
 
 
@@ -129,10 +128,8 @@ class Names:
         if not owners:
             return Reading(Verdict.NO_NAME)
         text = surface.decode()
-        if len(text) < self._config.min_length:
-            return Reading(Verdict.TOO_SHORT)
-        if not any(char.isalpha() for char in text):
-            return Reading(Verdict.NO_LETTER)
+        if verdict := _at_sight(text, self._config):
+            return Reading(verdict)
         if text.lower() in common_words() and not text.isupper():
             return Reading(Verdict.COMMON_WORD)
         if len(owners) > 1:
@@ -149,11 +146,14 @@ class Names:
         return surface == name if self._config.casing == "preserve" else fits(surface, name)
 
 
-def write_names(ontology: Ontology, config: MineConfig, folder: Path) -> None:
-    """Write the names of an ontology, grouped by key, into a folder for `Names` to open."""
-    table = ontology.names_table()
-    texts: list[str] = table.column("text").to_pylist()
-    entities = np.asarray(table.column("entity"))
+def write_names(names: pa.Table, config: MineConfig, folder: Path) -> list[tuple[str, Verdict]]:
+    """Write names, grouped by key, into a folder for `Names` to open; return those that are dropped at once.
+
+    `names` has the columns `text` and `entity`, an entity's preferred name first, as
+    `Ontology.names_table` gives them.
+    """
+    texts: list[str] = names.column("text").to_pylist()
+    entities = np.asarray(names.column("entity"))
     preferred = np.concatenate(([True], entities[1:] != entities[:-1])) if len(entities) else np.zeros(0, bool)
     if not config.aliases:
         chosen = np.flatnonzero(preferred)
@@ -163,9 +163,10 @@ def write_names(ontology: Ontology, config: MineConfig, folder: Path) -> None:
         rows = np.array([i for i, _ in turned], dtype=np.int64)
         texts = texts + [form for _, form in turned]
         entities, preferred = np.concatenate([entities, entities[rows]]), np.concatenate([preferred, preferred[rows]])
-    usable = [i for i, text in enumerate(texts) if len(text) >= config.min_length and _has_letter(text)]
+    verdicts = [_at_sight(text, config) for text in texts]
+    usable = [i for i, verdict in enumerate(verdicts) if verdict is None]
     if not usable:
-        raise InputError(f"{ontology.artifact.path} has no name that can be looked for in text")
+        raise InputError("the ontology has no name that can be looked for in text; see 'kriss mine names'")
     keys = pa.array([key(texts[i].encode()) for i in usable], pa.large_binary()).dictionary_encode()
     # In order, the automaton's trie is laid out as it is walked, and built in half the time.
     rank = np.argsort(np.asarray(pc.array_sort_indices(keys.dictionary)))
@@ -191,7 +192,11 @@ def write_names(ontology: Ontology, config: MineConfig, folder: Path) -> None:
     in_order = keys.dictionary.take(pc.array_sort_indices(keys.dictionary))
     batch = pa.RecordBatch.from_arrays([in_order, pa.array(ends, pa.int64())], schema=KEYS)
     write_arrow(folder / "keys.arrow", KEYS, [batch])
+    return [(text, verdict) for text, verdict in zip(texts, verdicts, strict=True) if verdict is not None]
 
 
-def _has_letter(text: str) -> bool:
-    return any(char.isalpha() for char in text)
+def _at_sight(text: str, config: MineConfig) -> Verdict | None:
+    """Return why a text is not looked for, whosever name it may be; None if it is."""
+    if len(text) < config.min_length:
+        return Verdict.TOO_SHORT
+    return None if any(char.isalpha() for char in text) else Verdict.NO_LETTER

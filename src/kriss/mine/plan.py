@@ -41,12 +41,13 @@ class Plan:
     files: tuple[Path, ...]
     inputs: tuple[dict[str, Any], ...]
     skip_bad_files: bool
+    shard_bytes: int
 
     def shards(self) -> list[Shard]:
         """Cut the files into shards; the cut has no influence on what is mined."""
         pieces = []
         for file in self.files:
-            stripes = max(1, -(-file.stat().st_size // SHARD_BYTES))
+            stripes = max(1, -(-file.stat().st_size // self.shard_bytes))
             pieces += [(file, stripe, stripes) for stripe in range(stripes)]
         return [Shard(number, *piece) for number, piece in enumerate(pieces)]
 
@@ -63,6 +64,7 @@ class Plan:
             "files": [str(file) for file in self.files],
             "inputs": list(self.inputs),
             "skip_bad_files": self.skip_bad_files,
+            "shard_bytes": self.shard_bytes,
         }
         path.write_text(json.dumps(told), encoding="utf-8")
 
@@ -76,12 +78,20 @@ class Plan:
             tuple(Path(file) for file in told["files"]),
             tuple(told["inputs"]),
             told["skip_bad_files"],
+            told["shard_bytes"],
         )
 
 
 def make_plan(
-    config: MineConfig, ontology_digest: str, files: Sequence[Path], excluded: Path | None, *, skip_bad_files: bool
+    config: MineConfig,
+    ontology_digest: str,
+    files: Sequence[Path],
+    excluded: Path | None,
+    *,
+    skip_bad_files: bool,
+    shard_bytes: int = SHARD_BYTES,
 ) -> Plan:
     """Plan the mining of files; their digests are part of the plan."""
     inputs = describe_inputs([*files, *([excluded] if excluded else [])])
-    return Plan(config, ontology_digest, tuple(file.resolve() for file in files), tuple(inputs), skip_bad_files)
+    resolved = tuple(file.resolve() for file in files)
+    return Plan(config, ontology_digest, resolved, tuple(inputs), skip_bad_files, shard_bytes)

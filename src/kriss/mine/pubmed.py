@@ -113,7 +113,7 @@ def _decode(raw: bytes) -> str:
 def _one_blank(text: str) -> str:
     if "  " in text or "\n" in text or "\t" in text or "\r" in text:
         text = _RUN.sub(" ", text)
-    return text.strip(" ")
+    return text.strip()
 
 
 def _parse(records: XmlRecords, record: XmlRecord, problems: Problems) -> tuple[str, str] | None:

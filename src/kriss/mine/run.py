@@ -18,7 +18,7 @@ from kriss.files import BadRows, read_lines
 from kriss.mine.config import MineConfig
 from kriss.mine.merge import merge_samples, superseded
 from kriss.mine.names import write_names
-from kriss.mine.plan import Plan, Shard, make_plan
+from kriss.mine.plan import SHARD_BYTES, Plan, Shard, make_plan
 from kriss.mine.pool import Pool
 from kriss.mine.shard import Summary, shard_folder
 from kriss.mine.sources import find_files
@@ -64,18 +64,27 @@ def mine(
     engine: MakeEngine | None = None,
     skip_bad_files: bool = False,
     force: bool = False,
+    shard_bytes: int = SHARD_BYTES,
     progress: Progress = lambda event: None,
 ) -> MineReport:
     """Find the names of `ontology` in the text of `sources`, and write a sample of the mentions to `out`.
 
     The result depends on the settings, the ontology and the text alone. A run that was interrupted
-    goes on where it stopped when it is started again with the same of these.
+    goes on where it stopped when it is started again with the same of these. A file larger than
+    `shard_bytes` is shared among workers.
     """
     _check(config, workers)
     check_target(out, force=force)
     files = find_files(sources)
     excluded = _read_ids(exclude) if exclude else []
-    plan = make_plan(config, ontology.artifact.digest, files, exclude, skip_bad_files=skip_bad_files)
+    plan = make_plan(
+        config,
+        ontology.artifact.digest,
+        files,
+        exclude,
+        skip_bad_files=skip_bad_files,
+        shard_bytes=shard_bytes,
+    )
     work = out.parent / f".{out.name}.mining"
     _prepare(work, plan, ontology, excluded)
     make_engine: MakeEngine = engine or (lambda folder: Pool(folder, workers))
@@ -133,7 +142,7 @@ def _prepare(work: Path, plan: Plan, ontology: Ontology, excluded: list[str]) ->
     (work / "shards").mkdir()
     plan.write(work / "plan.json")
     (work / "excluded.txt").write_text("\n".join(excluded), encoding="utf-8")
-    write_names(ontology, plan.config, work / "names")
+    write_names(ontology.names_table(), plan.config, work / "names")
     draft = work / f"digest-{os.getpid()}"
     draft.write_text(plan.digest(), encoding="utf-8")
     draft.rename(stamp)  # last: from here on the folder can be taken up again

@@ -1,0 +1,102 @@
+"""Bottom-k samples: exact against a plain reading of the definition, and mergeable."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kriss.mine.config import SPLITS, MineConfig
+from kriss.mine.matcher import Hits
+from kriss.mine.sample import document_number, draw, keep, likeness, split_of
+
+Sampled = set[tuple[int, int, int, int]]
+
+
+def sample(documents: list[tuple[str, str, list[tuple[int, int]]]], config: MineConfig) -> Sampled:
+    """Sample (id, text, [(start, entity)]) documents; every hit is three characters long."""
+    rows = [(number, start, entity) for number, (_, _, hits) in enumerate(documents) for start, entity in hits]
+    columns = np.array(rows, dtype=np.int32).reshape(-1, 3)
+    hits = Hits(columns[:, 0], columns[:, 1], columns[:, 1] + 3, columns[:, 2])
+    numbers = np.array([document_number(name, config.seed) for name, _, _ in documents], dtype=np.uint64)
+    kept = keep(hits, columns[:, 2], [text for _, text, _ in documents], numbers, config)
+    return {(int(columns[k.index, 2]), k.split, k.number, k.likeness) for k in kept}
+
+
+def plainly(documents: list[tuple[str, str, list[tuple[int, int]]]], config: MineConfig) -> Sampled:
+    groups: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for name, text, hits in documents:
+        number = np.array([document_number(name, config.seed)], dtype=np.uint64)
+        split = int(split_of(number, config)[0])
+        drawn = sorted((int(draw(number, np.array([s], dtype=np.int32))[0]), s, e) for s, e in hits)
+        used: dict[int, int] = {}
+        for value, start, entity in drawn:
+            used[entity] = used.get(entity, 0) + 1
+            if used[entity] <= config.per_document:
+                groups.setdefault((entity, split), []).append((value, likeness(text, start, start + 3)))
+    result: Sampled = set()
+    for (entity, split), found in groups.items():
+        best: dict[int, int] = {}
+        for value, alike in sorted(found):
+            best.setdefault(alike, value)
+        for alike, value in sorted(best.items(), key=lambda item: item[1])[: config.per_entity]:
+            result.add((entity, split, value, alike))
+    return result
+
+
+words = st.sampled_from(["aaa", "bbb", "ccc", "AAA", "a1a", "a2a", "ddd", "eee"])
+texts = st.lists(words, min_size=1, max_size=12).map(" ".join)
+
+
+@st.composite
+def corpora(draw_: st.DrawFn) -> list[tuple[str, str, list[tuple[int, int]]]]:
+    found = []
+    for number in range(draw_(st.integers(0, 12))):
+        text = draw_(texts)
+        hits = [(start, draw_(st.integers(0, 2))) for start in range(0, len(text), 4) if draw_(st.booleans())]
+        found.append((f"doc-{number}", text, hits))
+    return found
+
+
+@settings(max_examples=200, deadline=None)
+@given(corpora(), st.integers(1, 4), st.integers(1, 3), st.integers(0, 3))
+def test_is_what_the_definition_says(
+    documents: list[tuple[str, str, list[tuple[int, int]]]], per_entity: int, per_document: int, seed: int
+) -> None:
+    config = MineConfig(per_entity=per_entity, per_document=per_document, seed=seed)
+    assert sample(documents, config) == plainly(documents, config)
+
+
+@settings(max_examples=100, deadline=None)
+@given(corpora(), st.integers(0, 12))
+def test_samples_of_parts_hold_the_sample_of_the_whole(
+    documents: list[tuple[str, str, list[tuple[int, int]]]], cut: int
+) -> None:
+    config = MineConfig(per_entity=2)
+    parts = sample(documents[:cut], config) | sample(documents[cut:], config)
+    merged: Sampled = set()
+    for entity, split in {row[:2] for row in parts}:
+        best: dict[int, int] = {}
+        for _, _, value, alike in sorted(row for row in parts if row[:2] == (entity, split)):
+            best.setdefault(alike, value)
+        merged |= {(entity, split, v, a) for a, v in sorted(best.items(), key=lambda item: item[1])[:2]}
+    assert merged == sample(documents, config)
+
+
+def test_splits_follow_the_shares_and_documents_never_cross() -> None:
+    config = MineConfig(train=0.5, dev=0.1)
+    numbers = np.array([document_number(f"d{i}", 0) for i in range(20_000)], dtype=np.uint64)
+    shares = np.bincount(split_of(numbers, config), minlength=len(SPLITS)) / len(numbers)
+    assert np.allclose(shares, [0.5, 0.1, 0.4], atol=0.02)
+    assert (split_of(numbers, config) == split_of(numbers, config)).all()
+
+
+def test_another_seed_draws_another_sample() -> None:
+    documents = [(f"d{i}", f"{'x' * i} aaa {'y' * i}", [(i + 1, 0)]) for i in range(1, 60)]
+    assert sample(documents, MineConfig(per_entity=3)) != sample(documents, MineConfig(per_entity=3, seed=1))
+
+
+def test_contexts_alike_but_for_case_and_digits_count_once() -> None:
+    one, two = "Of 12 patients, flu was seen in 3.", "of 47 PATIENTS flu was seen in 9"
+    assert likeness(one, 16, 19) == likeness(two, 15, 18)
+    assert likeness(one, 16, 19) != likeness("of many children flu was seen", 17, 20)
