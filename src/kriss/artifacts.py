@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import platform
+import secrets
 import shutil
 import socket
 from collections.abc import Iterable, Iterator, Mapping
@@ -101,8 +102,17 @@ def check_target(path: Path, *, force: bool) -> None:
         return
     if not force:
         raise ExistsError(f"{path} exists; give --force to replace it, or another --out")
-    if path.is_symlink() or not path.is_dir() or (any(path.iterdir()) and not (path / MANIFEST).is_file()):
+    if path.is_symlink() or not path.is_dir() or (any(path.iterdir()) and not _is_ours(path)):
         raise ExistsError(f"{path} is not a folder that kriss wrote, so --force will not replace it")
+
+
+def _is_ours(path: Path) -> bool:
+    """Tell whether a folder has a manifest that only kriss can have written."""
+    try:
+        manifest = json.loads((path / MANIFEST).read_bytes())
+        return manifest["kind"] in LAYOUTS and "made_with" in manifest and isinstance(manifest["files"], dict)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
 
 
 @contextmanager
@@ -117,9 +127,10 @@ def create(
 ) -> Iterator[Draft]:
     """Write an artifact: yield a draft folder, and put it in place when the block ends well."""
     check_target(path, force=force)
+    new_folders = [folder for folder in path.parents if not folder.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(path)
-    draft = Draft(path.parent / f".{path.name}.building-{socket.gethostname()}-{os.getpid()}")
+    draft = Draft(path.parent / f"{_draft_prefix(path)}{os.getpid()}-{secrets.token_hex(4)}")
     draft.path.mkdir()
     try:
         yield draft
@@ -128,6 +139,9 @@ def create(
         _put_in_place(draft.path, path)
     finally:
         shutil.rmtree(draft.path, ignore_errors=True)
+        for folder in new_folders:
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
 
 
 def open_artifact(path: Path, kind: str | None = None) -> Artifact:
@@ -142,7 +156,7 @@ def open_artifact(path: Path, kind: str | None = None) -> Artifact:
         raise NotAnArtifactError(f"{path} is not a folder written by kriss: it has no {MANIFEST}") from None
     try:
         manifest = json.loads(raw)
-        found, format_version, files = manifest["kind"], int(manifest["version"]), manifest["files"]
+        found, format_version, files = str(manifest["kind"]), int(manifest["version"]), manifest["files"]
         artifact = Artifact(
             path=path,
             kind=found,
@@ -152,7 +166,7 @@ def open_artifact(path: Path, kind: str | None = None) -> Artifact:
             files={name: {"bytes": int(f["bytes"]), "sha256": str(f["sha256"])} for name, f in files.items()},
             digest=hashlib.sha256(raw).hexdigest(),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise DamagedError(
             f"{path / MANIFEST} cannot be read ({type(error).__name__}: {error}); build it again"
         ) from None
@@ -217,7 +231,7 @@ def _write_manifest(
         },
         "made_with": {"python": platform.python_version(), **_versions(("kriss", *layout.libraries))},
     }
-    text = json.dumps(manifest, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
+    text = json.dumps(manifest, indent=2, sort_keys=True) + "\n"
     (draft.path / MANIFEST).write_text(text, encoding="utf-8")
     for name in (*written, MANIFEST):
         _sync(draft.path / name)
@@ -254,15 +268,15 @@ def _put_in_place(draft: Path, target: Path) -> None:
 
 def _remove_abandoned(target: Path) -> None:
     """Clear drafts of this target left behind on this host by processes that were killed."""
-    prefix = f".{target.name}.building-{socket.gethostname()}-"
-    for folder in target.parent.glob(f"{_glob_escape(prefix)}*"):
-        pid = folder.name.removeprefix(prefix)
-        if pid.isdigit() and (int(pid) == os.getpid() or not _alive(int(pid))):
+    prefix = _draft_prefix(target)
+    for folder in target.parent.iterdir():
+        pid = folder.name.removeprefix(prefix).partition("-")[0]
+        if folder.name.startswith(prefix) and pid.isdigit() and not _alive(int(pid)):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _glob_escape(text: str) -> str:
-    return "".join(f"[{char}]" if char in "*?[" else char for char in text)
+def _draft_prefix(target: Path) -> str:
+    return f".{target.name}.building-{socket.gethostname()}-"
 
 
 def _alive(pid: int) -> bool:

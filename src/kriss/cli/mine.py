@@ -124,10 +124,7 @@ def names(
     import random
     import tempfile
 
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
+    from kriss.cli.console import listing, output
     from kriss.mine.names import Names, Verdict, write_names
     from kriss.mine.report import judge_names
     from kriss.ontology import Ontology
@@ -140,17 +137,15 @@ def names(
             found[verdict].append(name)
         for judged in judge_names(Names(Path(folder), config)):
             found[judged.verdict].append(judged.name)
-    table = Table("verdict", "names", "for example", title=f"names of {ontology}", title_justify="left")
-    table.columns[1].justify = "right"
     draw = random.Random(0)  # noqa: S311 - not a secret
+    rows = []
     for verdict, listed in reversed(found.items()):
-        if listed:
-            shown = draw.sample(listed, min(examples, len(listed)))
-            table.add_row(verdict.name.lower().replace("_", " "), f"{len(listed):,}", Text(" | ".join(shown)))
-    console = Console()
-    console.print(table)
+        shown = draw.sample(listed, min(examples, len(listed)))
+        rows.append((verdict.name.lower().replace("_", " "), f"{len(listed):,}", " | ".join(shown)))
+    console = output()
+    console.print(listing(f"names of {ontology}", ["verdict", "names", "for example"], rows, figures_in=1))
     total = loaded.names_table().num_rows if aliases else len(loaded)
-    console.print(f"{total:,} names in the ontology; inverted ones count again turned round", highlight=False)
+    console.print(f"{total:,} names in the ontology; inverted ones count again turned round")
 
 
 @app.command()
@@ -164,37 +159,28 @@ def report(
     seed: Annotated[int, typer.Option(metavar="N", help="Draws another sample.")] = 0,
 ) -> None:
     """Show what was mined, and examples to judge its precision by."""
-    from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
+    from kriss.cli.console import figures as figures_table
+    from kriss.cli.console import listing, output
     from kriss.mine.report import examples, figures
     from kriss.ontology import Ontology
 
     known = Ontology.load(ontology) if ontology else None
     found = figures(folder, known, forms)
-    table = Table(title=str(folder), show_header=False, title_justify="left")
-    table.add_column()
-    table.add_column(justify="right")
-    for label, value in found.facts.items():
-        table.add_row(label.replace("_", " "), f"{value:,}")
-    for least, count in found.entities_with.items():
-        table.add_row(f"entities with at least {least} hits", f"{count:,}")
-    for split, count in found.kept.items():
-        table.add_row(f"mentions kept for {split}", f"{count:,}")
-    console = Console()
-    console.print(table)
+    rows = [(label.replace("_", " "), f"{value:,}") for label, value in found.facts.items()]
+    rows += [(f"entities with at least {least} hits", f"{count:,}") for least, count in found.entities_with.items()]
+    rows += [(f"mentions kept for {split}", f"{count:,}") for split, count in found.kept.items()]
+    console = output()
+    console.print(figures_table(str(folder), rows))
     if found.types:
-        types = Table("type", "hits", title="hits by type", title_justify="left")
-        for name, hits in found.types:
-            types.add_row(Text(name), f"{hits:,}")
-        console.print(types)
-    frequent = Table(
-        "form", "entity", "hits", title=f"the {len(found.forms)} most frequent forms", title_justify="left"
-    )
-    for surface, entity, hits in found.forms:
-        frequent.add_row(Text(surface), Text(f"{entity} {known[entity].name}" if known else entity), f"{hits:,}")
-    console.print(frequent)
+        types = [(name, f"{hits:,}") for name, hits in found.types]
+        console.print(listing("hits by type", ["type", "hits"], types, figures_in=1))
+    frequent = [
+        (surface, f"{entity} {known[entity].name}" if known else entity, f"{hits:,}")
+        for surface, entity, hits in found.forms
+    ]
+    console.print(listing("the most frequent forms", ["form", "entity", "hits"], frequent, figures_in=2))
     for number, example in enumerate(examples(folder, sample, seed), start=1):
         name = f" {known[example.entity].name}" if known else ""
         line = Text(f"{number:>4}  ", style="dim")

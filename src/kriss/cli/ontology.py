@@ -78,6 +78,7 @@ def build(
 ) -> None:
     """Read an ontology in one of the field's formats and write it in kriss's own."""
     from rich.console import Console
+    from rich.markup import escape
 
     from kriss.config import from_mapping
     from kriss.ontology import OntologyConfig, build_ontology
@@ -99,7 +100,7 @@ def build(
     }
     config = from_mapping(OntologyConfig, given, "kriss ontology build")
     messages = Console(stderr=True)
-    with messages.status(f"building the ontology at {out}"):
+    with messages.status(escape(f"building the ontology at {out}")):
         report = build_ontology(
             config, tuple(sources or ()), out, merge_with=tuple(merge or ()), retired=retired, force=force
         )
@@ -115,25 +116,15 @@ def build(
 @app.command()
 def info(folder: Folder) -> None:
     """Show what an ontology holds: entities, names, ambiguity, types, definitions."""
-    from rich.console import Console
-    from rich.table import Table
-
+    from kriss.cli.console import figures, listing, output
     from kriss.ontology import Ontology
     from kriss.ontology.info import describe
 
     found = describe(Ontology.load(folder))
-    table = Table(title=str(folder), show_header=False, title_justify="left")
-    table.add_column()
-    table.add_column(justify="right")
-    for label, value in found.rows():
-        table.add_row(label, value)
-    console = Console()
-    console.print(table)
-    kinds = Table("type", "entities", title=f"types ({found.types:,} in all)", title_justify="left")
-    kinds.columns[1].justify = "right"
-    for name, count in found.largest_types:
-        kinds.add_row(name, f"{count:,}")
-    console.print(kinds)
+    kinds = [(name, f"{count:,}") for name, count in found.largest_types]
+    console = output()
+    console.print(figures(str(folder), found.rows()))
+    console.print(listing(f"types ({found.types:,} in all)", ["type", "entities"], kinds, figures_in=1))
 
 
 @app.command()
@@ -143,20 +134,14 @@ def search(
     limit: Annotated[int, typer.Option(min=1, help="How many entities to show.")] = 20,
 ) -> None:
     """Find entities by name, alias or id."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
+    from kriss.cli.console import listing, output
     from kriss.ontology import Ontology
 
     matches = Ontology.load(folder).search(text, limit)
     if not matches:
         raise typer.Exit(_say(f"nothing in {folder} matches '{text}'"))
-    table = Table("id", "name", "matched", "types")
-    for match in matches:
-        entity = match.entity
-        table.add_row(*(Text(cell) for cell in (entity.id, entity.name, match.matched, ", ".join(entity.types))))
-    Console().print(table)
+    rows = [(m.entity.id, m.entity.name, m.matched, ", ".join(m.entity.types)) for m in matches]
+    output().print(listing("", ["id", "name", "matched", "types"], rows))
 
 
 @app.command()

@@ -1,1 +1,11 @@
-"""The mining stage: find an ontology's names in any amount of text and keep each hit in its context."""
+"""The second stage: from unlabeled text to mentions of an ontology's entities, each in its context.
+
+    text ──► readers ──► matcher (names, casing, boundaries) ──► sample ──► shards ──► merge ──► mentions
+
+`mine` does it all, with workers on this machine or, given a `Cluster`, on many.
+"""
+
+from kriss.mine.config import MineConfig
+from kriss.mine.run import MineReport, mine
+
+__all__ = ["MineConfig", "MineReport", "mine"]

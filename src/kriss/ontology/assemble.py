@@ -52,8 +52,6 @@ class Assembled:
 
 def assemble(staging: Staging, folder: Path, config: OntologyConfig, bad: BadRows) -> Assembled:
     """Check what was staged, complete it, choose the subset asked for, and write the artifact's files."""
-    staging.flush()
-    _drop_bad_records(staging, bad)
     staging.con.execute(
         "CREATE TABLE numbered AS SELECT n, id, (row_number() OVER (ORDER BY id) - 1)::INTEGER AS row FROM entity"
     )
@@ -77,13 +75,15 @@ def assemble(staging: Staging, folder: Path, config: OntologyConfig, bad: BadRow
     return Assembled(len(columns), int(ends[-1]), len(retired))
 
 
-def _drop_bad_records(staging: Staging, bad: BadRows) -> None:
+def drop_bad_records(staging: Staging, bad: BadRows) -> None:
     """Report and drop ids given twice (the first stays) and entities without a name."""
+    staging.flush()
     con = staging.con
     queries = {
         """SELECT n, id, file, line, nth
-           FROM (SELECT *, row_number() OVER (PARTITION BY id ORDER BY n) AS nth FROM entity)
-           WHERE nth > 1 ORDER BY n""": "a second entity with the id '{id}'",
+           FROM (SELECT *, row_number() OVER (PARTITION BY id ORDER BY n) AS of_all,
+                 row_number() OVER (PARTITION BY id, file ORDER BY n) AS nth FROM entity)
+           WHERE of_all > 1 ORDER BY n""": "a second entity with the id '{id}'",
         """SELECT n, id, file, line, 1 FROM entity
            WHERE n NOT IN (SELECT n FROM name) ORDER BY n""": "the entity '{id}' has no name",
     }
@@ -246,19 +246,20 @@ def _write_entities(columns: Columns, ends: NDArray[np.int64], folder: Path) -> 
 def _write_retired(staging: Staging, folder: Path) -> NDArray[np.uint64]:
     """Write retired ids with the live entity each ends at, following chains; return their keys."""
     con = staging.con
-    con.execute("CREATE TABLE chain AS SELECT id, min(successor) AS successor FROM retired GROUP BY id")
+    con.execute("CREATE TABLE chain AS SELECT DISTINCT id, successor FROM retired")
     for _ in range(20):  # a longer chain, or a loop, ends nowhere and is left out below
         [(moved,)] = staging.rows(
-            """UPDATE chain SET successor = next.successor FROM chain next
+            """UPDATE chain SET successor = next.successor
+               FROM (SELECT id, min(successor) AS successor FROM chain GROUP BY id) next
                WHERE next.id = chain.successor AND chain.successor NOT IN (SELECT id FROM numbered)"""
         )
         if not moved:
             break
     table = staging.table(
         """
-        SELECT chain.id, m.row AS entity, md5_number_lower(chain.id) AS key
+        SELECT chain.id, min(m.row)::INTEGER AS entity, md5_number_lower(chain.id) AS key
         FROM chain JOIN numbered m ON m.id = chain.successor
-        WHERE chain.id NOT IN (SELECT id FROM numbered) ORDER BY chain.id
+        WHERE chain.id NOT IN (SELECT id FROM numbered) GROUP BY chain.id ORDER BY chain.id
         """
     )
     write_arrow(folder / "retired.arrow", RETIRED, table.select(["id", "entity"]).to_batches())

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from kriss.artifacts import check_target, create, describe_inputs
 from kriss.config import to_mapping
-from kriss.errors import ConfigError, InputError
+from kriss.errors import ConfigError, InputError, Place
 from kriss.files import BadRows
 from kriss.ontology import mesh, obo, tables, umls
-from kriss.ontology.assemble import assemble
-from kriss.ontology.config import ONLY_FOR, OntologyConfig
+from kriss.ontology.assemble import assemble, drop_bad_records
+from kriss.ontology.config import FLAGS, ONLY_FOR, OntologyConfig
 from kriss.ontology.merge import merge
 from kriss.ontology.staging import Staging
 from kriss.ontology.store import Ontology
@@ -48,6 +48,8 @@ def build_ontology(
     _check(config, sources, merge_with)
     check_target(out, force=force)
     others = [Ontology.load(path) for path in merge_with]
+    if retired and not retired.is_file():
+        raise InputError("no such file", Place(retired))
     sources = _files(config, sources)
     bad = BadRows(skip=config.skip_bad_rows)
     inputs = describe_inputs([*sources, *([retired] if retired else [])])
@@ -58,6 +60,7 @@ def build_ontology(
             _load(config, sources, staging, bad)
             if retired:
                 tables.load_retired(retired, staging, bad)
+            drop_bad_records(staging, bad)
             for other in others:
                 merge(staging, other, config.merge_on)
             written = assemble(staging, draft.path, config, bad)
@@ -89,12 +92,15 @@ def _check(config: OntologyConfig, sources: tuple[Path, ...], merge_with: tuple[
             and config.format not in allowed
             and getattr(config, setting.name) != getattr(defaults, setting.name)
         ):
-            raise ConfigError(f"'{setting.name}' is only for {' and '.join(allowed)}, not for {config.format}")
+            flag = FLAGS.get(setting.name, f"--{setting.name.replace('_', '-')}")
+            raise ConfigError(f"{flag} is only for {' and '.join(allowed)}, not for {config.format}")
     unknown = [scope for scope in config.scopes if scope not in obo.SCOPES]
     if unknown:
         raise ConfigError(f"'{unknown[0]}' is not a synonym scope; the scopes are {', '.join(obo.SCOPES)}")
     if len(config.delimiter) > 1:
         raise ConfigError(f"the delimiter must be one character, not '{config.delimiter}'")
+    if not all(config.separators.values()):
+        raise ConfigError("a separator must have at least one character")
     if bool(config.merge_on) != bool(merge_with):
         raise ConfigError("--merge and --on go together: --merge OTHER --on MESH")
     if config.format == "hpo" and sources:
@@ -111,9 +117,9 @@ def _files(config: OntologyConfig, sources: tuple[Path, ...]) -> tuple[Path, ...
         return (obo.hpo_path(),)
     for path in sources:
         if not path.exists():
-            raise InputError(f"{path}: no such file")
+            raise InputError("no such file", Place(path))
         if path.is_dir():
-            raise InputError(f"{path}: this is a folder; the format {config.format} wants files")
+            raise InputError(f"this is a folder; the format {config.format} wants files", Place(path))
     return sources
 
 

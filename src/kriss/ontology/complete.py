@@ -83,11 +83,9 @@ def _parents_from_trees(columns: Columns, owners: dict[str, int]) -> Columns:
         above = owners.get(number.rpartition(".")[0], row)
         if row not in has_parent and above != row:
             edges[(row, above)] = None
+    # A record in several trees may stand above another in one of them and below it in the next.
     more = np.array(list(edges), dtype=np.int64).reshape(-1, 2)
-    graph = columns.graph
-    child = np.concatenate([graph.child, more[:, 0]])
-    parent = np.concatenate([graph.parent, more[:, 1]])
-    return replace(columns, graph=Graph(graph.n, child, parent))
+    return replace(columns, graph=joined(columns.graph, Graph(0, more[:, 0], more[:, 1])))
 
 
 def _trees_from_parents(columns: Columns) -> Columns:

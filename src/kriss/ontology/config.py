@@ -45,3 +45,12 @@ ONLY_FOR: dict[str, tuple[Format, ...]] = {
     "delimiter": ("tsv",),
 }
 """Settings that mean nothing to the other formats; giving them there is an error, not a no-op."""
+
+FLAGS = {
+    "languages": "--language",
+    "sources": "--sab",
+    "scopes": "--scope",
+    "columns": "--column",
+    "separators": "--separator",
+}
+"""The command's names of settings, where they differ: an option that is repeated has a singular name."""

@@ -78,15 +78,37 @@ def cycle_edges(graph: Graph) -> Rows:
 
 
 def joined(graph: Graph, more: Graph) -> Graph:
-    """Return an acyclic graph with more edges added, except those that take part in a cycle or are there."""
+    """Return an acyclic graph with more edges added in order, except those that would close a cycle."""
+    if not len(more.child):
+        return graph
     known = set(zip(graph.child.tolist(), graph.parent.tolist(), strict=True))
     fresh = [pair for pair in zip(more.child.tolist(), more.parent.tolist(), strict=True) if pair not in known]
-    if not fresh:
-        return graph
-    below, above = (np.array(side, dtype=np.int64) for side in zip(*fresh, strict=True))
+    below, above = np.array(fresh, dtype=np.int64).reshape(-1, 2).T
     both = Graph(graph.n, np.concatenate([graph.child, below]), np.concatenate([graph.parent, above]))
     core = _core(both)
-    return both.without(np.flatnonzero(core[below] & core[above]) + len(graph.child))
+    ups: dict[int, list[int]] = {}
+    refused: list[int] = []
+    for edge in np.flatnonzero(core[both.child] & core[both.parent]).tolist():  # outside the core there is no cycle
+        low, high = int(both.child[edge]), int(both.parent[edge])
+        if edge >= len(graph.child) and _leads_to(high, low, ups):
+            refused.append(edge)
+        else:
+            ups.setdefault(low, []).append(high)
+    return both.without(np.array(refused, dtype=np.int64))
+
+
+def _leads_to(start: int, goal: int, ups: dict[int, list[int]]) -> bool:
+    """Tell whether there is a way up from one row to another, or none is needed."""
+    seen, waiting = {start}, [start]
+    while waiting:
+        row = waiting.pop()
+        if row == goal:
+            return True
+        for above in ups.get(row, ()):
+            if above not in seen:
+                seen.add(above)
+                waiting.append(above)
+    return False
 
 
 def _core(graph: Graph) -> NDArray[np.bool_]:

@@ -63,7 +63,7 @@ def describe(ontology: Ontology) -> Description:
         ambiguous_names=ambiguous,
         with_aliases=_count(pc.greater(per_entity, 1)),
         with_definition=_count(pc.not_equal(entities.column("definition"), "")),
-        with_parents=_count(pc.greater(pc.list_value_length(entities.column("parents")), 0)),
+        with_parents=ontology.with_parents_count(),
         tree_numbers=len(pc.unique(pc.list_flatten(entities.column("tree_numbers")))),
         retired=ontology.retired_count(),
         types=len(kinds),

@@ -29,8 +29,8 @@ def merge(staging: Staging, other: Ontology, prefixes: tuple[str, ...]) -> None:
             wanted.setdefault(key, []).append(row)
     ours: dict[int, set[int]] = {}  # row in other -> our records
     names: dict[int, str] = {}
-    for n, entity_id, xref_list in _ours(staging):
-        for key in _keys(entity_id, xref_list, prefixes):
+    for n, entity_id, also_id, xref_list in _ours(staging):
+        for key in _keys(also_id, xref_list, prefixes):
             for row in wanted.get(key, ()):
                 ours.setdefault(row, set()).add(n)
                 names[n] = entity_id
@@ -53,14 +53,14 @@ def _keys(entity_id: str, xrefs: Iterable[str], prefixes: tuple[str, ...]) -> se
     return keys
 
 
-def _ours(staging: Staging) -> Iterator[tuple[int, str, list[str]]]:
-    """Our records with their ids and xrefs; a retired id counts as an xref that needs no prefix."""
+def _ours(staging: Staging) -> Iterator[tuple[int, str, str, list[str]]]:
+    """Our records: number, id, an id to match by (their own, or a retired one), xrefs."""
     rows = staging.con.cursor().execute(
         """
-        SELECT e.n, e.id, coalesce(x.found, []) FROM entity e
+        SELECT e.n, e.id, e.id, coalesce(x.found, []) FROM entity e
         LEFT JOIN (SELECT n, list(value) AS found FROM xref GROUP BY n) x USING (n)
         UNION ALL
-        SELECT e.n, r.id, [] FROM retired r JOIN entity e ON e.id = r.successor
+        SELECT e.n, e.id, r.id, [] FROM retired r JOIN entity e ON e.id = r.successor
         """
     )
     while batch := rows.fetchmany(10_000):

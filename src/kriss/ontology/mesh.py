@@ -67,6 +67,8 @@ def _records(path: Path) -> Iterator[ET.Element]:
                         root.clear()
         except ET.ParseError as error:
             raise InputError(f"not well-formed XML: {error.msg}", Place(path, error.position[0])) from None
+        except (ValueError, LookupError) as error:  # an encoding that the parser does not know
+            raise InputError(f"the XML cannot be read: {error}", Place(path, 1)) from None
 
 
 def _entity(record: ET.Element, prefix: str) -> Entity:

@@ -104,7 +104,7 @@ def _frames(path: Path) -> Any:  # noqa: ANN401 - fastobo has no types
 
 
 def _read(frame: Any, scopes: tuple[str, ...]) -> _Term:  # noqa: ANN401 - fastobo has no types
-    term = _Term(str(frame.id))
+    term = _Term(_ident(frame.id))
     for clause in frame:
         match clause.raw_tag():
             case "name":
@@ -117,13 +117,20 @@ def _read(frame: Any, scopes: tuple[str, ...]) -> _Term:  # noqa: ANN401 - fasto
             case "def":
                 term.definition = clause.definition
             case "is_a":
-                term.parents.append(str(clause.term))
+                term.parents.append(_ident(clause.term))
             case "xref":
-                term.xrefs.append(str(clause.xref.id))
+                term.xrefs.append(_ident(clause.xref.id))
             case "alt_id":
-                term.alt_ids.append(str(clause.alt_id))
+                term.alt_ids.append(_ident(clause.alt_id))
             case "replaced_by":
-                term.replaced_by.append(str(clause.term))
+                term.replaced_by.append(_ident(clause.term))
             case "is_obsolete":
                 term.obsolete = bool(clause.obsolete)
     return term
+
+
+def _ident(ident: Any) -> str:  # noqa: ANN401 - fastobo has no types
+    """Return an identifier as it is meant, without OBO's escapes."""
+    if isinstance(ident, fastobo.id.PrefixedIdent):
+        return f"{ident.prefix}:{ident.local}"
+    return str(ident.unescaped) if isinstance(ident, fastobo.id.UnprefixedIdent) else str(ident)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from kriss.errors import Place
+from kriss.errors import KrissError, Place
 from kriss.files import BadRows, decode_line, read_blocks
 
 COLUMNS: dict[str, tuple[str, ...]] = {
@@ -30,10 +30,24 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 _BLOCK = 16 << 20
 
 
-def read_rrf(path: Path, table: str, wanted: tuple[str, ...], bad: BadRows) -> pa.RecordBatchReader:
-    """Stream the `wanted` columns of an RRF file, and its line numbers as the column `line`."""
+def read_rrf(
+    path: Path, table: str, wanted: tuple[str, ...], bad: BadRows, problems: list[KrissError]
+) -> pa.RecordBatchReader:
+    """Stream the `wanted` columns of an RRF file, and its line numbers as the column `line`.
+
+    An error that ends the stream is also put into `problems`, for whoever reads the stream may
+    make another of it.
+    """
     schema = pa.schema([*((name, pa.string()) for name in wanted), ("line", pa.int64())])
-    return pa.RecordBatchReader.from_batches(schema, _batches(path, table, wanted, schema, bad))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from _batches(path, table, wanted, schema, bad)
+        except KrissError as error:
+            problems.append(error)
+            raise
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
 
 
 def _batches(
@@ -42,6 +56,8 @@ def _batches(
     columns = COLUMNS[table]
     first = 1
     for block in read_blocks(path, _BLOCK):
+        if first == 1:
+            block = block.removeprefix(b"\xef\xbb\xbf")
         count = block.count(b"\n") + (not block.endswith(b"\n"))
         parsed = _parse(block, columns, wanted) if _looks_sound(block, count, len(columns)) else None
         if parsed is not None and parsed.num_rows == count:

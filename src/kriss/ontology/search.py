@@ -23,7 +23,7 @@ def search(ontology: Ontology, text: str, limit: int) -> list[Match]:
     and last the words apart from each other.
     """
     wanted = clean(text)
-    if not wanted or limit < 1:
+    if not wanted or limit < 1 or not _is_unicode(wanted):
         return []
     by_id = ontology.row_of(wanted)
     found: dict[int, str] = {} if by_id is None else {by_id: wanted}
@@ -33,9 +33,12 @@ def search(ontology: Ontology, text: str, limit: int) -> list[Match]:
         hits = hits.filter(pc.match_substring(hits.column("text"), word, ignore_case=True))
     texts, owners = hits.column("text").to_pylist(), np.asarray(hits.column("entity")).tolist()
     at_word = re.compile(rf"(?<!\w){re.escape(wanted)}", re.IGNORECASE)
-    ranked = ((_distance(name, wanted, at_word), owner, name) for name, owner in zip(texts, owners, strict=True))
-    # Several names of one entity may match: look at enough of them to fill the list with distinct entities.
-    for _, owner, name in heapq.nsmallest(limit * 50, ranked):
+    best: dict[int, tuple[int, int, str]] = {}
+    for name, owner in zip(texts, owners, strict=True):
+        distance = _distance(name, wanted, at_word)
+        if owner not in best or distance < best[owner]:
+            best[owner] = distance
+    for (*_, name), owner in heapq.nsmallest(limit, ((distance, owner) for owner, distance in best.items())):
         found.setdefault(owner, name)
     return [Match(ontology.at(row), name) for row, name in list(found.items())[:limit]]
 
@@ -53,3 +56,12 @@ def _distance(name: str, wanted: str, at_word: re.Pattern[str]) -> tuple[int, in
     else:
         kind = 4 if sought in lowered else 5
     return kind, len(name), name
+
+
+def _is_unicode(text: str) -> bool:
+    """Tell whether a text can be in any file; an argument of the command line need not be."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kriss.artifacts import Artifact, open_artifact
-from kriss.errors import UnknownEntityError
+from kriss.errors import ConfigError, UnknownEntityError
 from kriss.ontology.arrowfile import ArrowFile, KeyIndex
 from kriss.ontology.subsets import chosen_values
 from kriss.records import Entity
@@ -28,7 +28,7 @@ class Ontology:
         ontology.search("seizure")               # names that contain it, best first
         ontology.subset("disease")               # the same ontology, fewer entities
 
-    It can be pickled and shared between threads and processes: only the path travels.
+    It can be pickled and shared between threads and processes: its path travels, not its content.
     """
 
     def __init__(self, artifact: Artifact, keep: NDArray[np.bool_] | None = None) -> None:
@@ -133,6 +133,8 @@ class Ontology:
 
     def subset(self, *selectors: str) -> Ontology:
         """Return the ontology of the entities with these types: names, codes, tree prefixes, named subsets."""
+        if not selectors:
+            raise ConfigError("a subset needs at least one type")
         types, trees = chosen_values(
             selectors,
             _distinct(self._entities.table.column("types")),
@@ -147,6 +149,14 @@ class Ontology:
         """Return the retired ids, each with the id that stands in its place."""
         pairs = ((self._old[i], self._successor[i]) for i in range(len(self._retired)))
         return {old: self._id[row] for old, row in pairs if self._has(row)}
+
+    def with_parents_count(self) -> int:
+        """Return how many entities have a parent here."""
+        lists = self._entities.table.column("parents").combine_chunks()
+        below, above = np.asarray(pc.list_parent_indices(lists)), np.asarray(pc.list_flatten(lists))
+        if self._keep is not None:
+            below = below[self._keep[below] & self._keep[above]]
+        return len(np.unique(below))
 
     def retired_count(self) -> int:
         """Return how many retired ids lead to an entity here."""

@@ -31,14 +31,14 @@ Row = tuple[int, Mapping[str, object]]
 def load_tsv(sources: tuple[Path, ...], config: OntologyConfig, staging: Staging, bad: BadRows) -> None:
     """Stage the rows of tables with a header, tab-separated unless it is a `.csv` or told otherwise."""
     readers = [(path, *_table(path, config.delimiter, bad)) for path in sources]
-    columns = _check_columns(config, {name for _, header, _ in readers for name in header}, sources[0])
+    columns = _check_columns(config, {path: header for path, header, _ in readers})
     for path, _, rows in readers:
         _stage(path, rows, columns, config.separators, staging, bad)
 
 
 def load_jsonl(sources: tuple[Path, ...], config: OntologyConfig, staging: Staging, bad: BadRows) -> None:
     """Stage one entity from each line of JSON."""
-    columns = _check_columns(config, None, sources[0])
+    columns = _check_columns(config, {})
     for path in sources:
         _stage(path, _objects(path, bad), columns, config.separators, staging, bad)
 
@@ -79,6 +79,8 @@ def load_dictionary(sources: tuple[Path, ...], staging: Staging, bad: BadRows) -
 def load_retired(path: Path, staging: Staging, bad: BadRows) -> None:
     """Stage a table of retired ids: the old id, a tab, the new id; further columns and a header are ignored."""
     for number, line in read_lines(path, bad):
+        if not line.strip():
+            continue
         cells = line.split("\t")
         if len(cells) < 2 or not cells[0].strip() or not cells[1].strip():
             bad.add("a row of retired ids needs an old id, a tab and a new id", Place(path, number))
@@ -87,21 +89,26 @@ def load_retired(path: Path, staging: Staging, bad: BadRows) -> None:
             staging.retire(cells[0].strip(), cells[1].strip())
 
 
-def _check_columns(config: OntologyConfig, headers: set[str] | None, path: Path) -> dict[str, str]:
+def _check_columns(config: OntologyConfig, headers: Mapping[Path, list[str]]) -> dict[str, str]:
     """Return field -> header, for the fields that the user mapped and those found under their own name."""
     for option in (config.columns, config.separators):
         for name in option:
             if name not in FIELDS:
                 raise ConfigError(f"'{name}' is not a field; the fields are {', '.join(FIELDS)}")
     columns = {**dict(zip(FIELDS, FIELDS, strict=True)), **config.columns}
-    if headers is not None:
-        for name in ("id", "name", *config.columns):
-            if columns[name] not in headers:
-                raise InputError(
-                    f"there is no column '{columns[name]}' for the field '{name}'; the header has "
-                    f"{', '.join(sorted(headers))}; name it with --column {name}=HEADER",
-                    Place(path, 1),
-                )
+    anywhere = {name for header in headers.values() for name in header}
+    for path, header in headers.items():
+        # Every table needs an id and a name; another column that was asked for, one table at least.
+        lacking = [name for name in ("id", "name") if columns[name] not in header]
+        lacking += [name for name in config.columns if columns[name] not in anywhere]
+        if lacking:
+            raise InputError(
+                f"there is no column '{columns[lacking[0]]}' for the field '{lacking[0]}'; the header has "
+                f"{', '.join(header) or 'no column'}; name it with --column {lacking[0]}=HEADER",
+                Place(path, 1),
+            )
+        if twice := [name for name in columns.values() if header.count(name) > 1]:
+            raise InputError(f"the header has the column '{twice[0]}' twice", Place(path, 1))
     return columns
 
 
@@ -109,29 +116,41 @@ def _table(path: Path, delimiter: str, bad: BadRows) -> tuple[list[str], Iterato
     """Return the header of a table, and its rows."""
     delimiter = delimiter or ("," if path.name.removesuffix(".gz").endswith(".csv") else "\t")
     lines = read_lines(path, bad)
-    tabbed = ((number, _split(line)) for number, line in lines)
-    cells = tabbed if delimiter == "\t" else _quoted(path, lines, delimiter)
+    csv.field_size_limit(1 << 30)
+    cells = _tabbed(lines) if delimiter == "\t" else _quoted(path, lines, delimiter)
     header = [name.strip() for name in next(cells, (1, []))[1]]
     return header, _rows(path, header, cells, bad)
 
 
-def _split(line: str) -> list[str]:
-    """Cut a line at its tabs. Spreadsheets quote a cell with a tab or a quote in it: undone if it parses."""
-    if line.startswith('"') or '\t"' in line:
-        try:
-            return next(csv.reader([line], delimiter="\t", strict=True))
-        except csv.Error:  # a quotation mark that is only that
-            pass
-    return line.split("\t")
+def _tabbed(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
+    """Cut lines at their tabs. Spreadsheets quote a cell with a tab or a quote in it: undone where that fits."""
+    width = None
+    for number, line in lines:
+        cells = line.split("\t")
+        if width and (line.startswith('"') or '\t"' in line):
+            try:
+                unquoted = next(csv.reader([line], delimiter="\t", strict=True))
+            except csv.Error:  # a quotation mark that is only that
+                unquoted = cells
+            cells = unquoted if len(unquoted) == width else cells
+        width = width or len(cells)
+        yield number, cells
 
 
 def _quoted(path: Path, lines: Iterator[tuple[int, str]], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader((line + "\n" for _, line in lines), delimiter=delimiter, strict=True)
+    last = 0
+
+    def texts() -> Iterator[str]:
+        nonlocal last
+        for number, line in lines:
+            last = number
+            yield line + "\n"
+
     try:
-        for row in reader:
-            yield reader.line_num, row
+        for row in csv.reader(texts(), delimiter=delimiter, strict=True):
+            yield last, row
     except csv.Error as error:
-        raise InputError(f"not a valid table: {error}", Place(path, reader.line_num)) from None
+        raise InputError(f"not a valid table: {error}", Place(path, last)) from None
 
 
 def _rows(path: Path, header: list[str], cells: Iterator[tuple[int, list[str]]], bad: BadRows) -> Iterator[Row]:
@@ -150,9 +169,7 @@ def _objects(path: Path, bad: BadRows) -> Iterator[Row]:
         try:
             value = json.loads(line)
             if "\\u" in line:  # an escape can smuggle in what no UTF-8 file can hold
-                encoded = json.dumps(value, ensure_ascii=False).encode("utf-8")
-                if b"\\u0000" in encoded:
-                    raise ValueError("it holds a NUL character")
+                _check_texts(value)
         except (ValueError, RecursionError) as error:
             bad.add(f"not valid JSON: {error}", Place(path, number))
             continue
@@ -160,6 +177,19 @@ def _objects(path: Path, bad: BadRows) -> Iterator[Row]:
             yield number, value
         else:
             bad.add("the line is not a JSON object", Place(path, number))
+
+
+def _check_texts(value: object) -> None:
+    """Raise ValueError if a text somewhere in a JSON value has a NUL or half of a surrogate pair."""
+    if isinstance(value, str):
+        value.encode("utf-8")
+        if "\0" in value:
+            raise ValueError("it holds a NUL character")
+    elif isinstance(value, dict):
+        _check_texts([*value.keys(), *value.values()])
+    elif isinstance(value, list):
+        for item in value:
+            _check_texts(item)
 
 
 def _stage(
@@ -178,7 +208,8 @@ def _stage(
         place = Place(path, number)
         values: dict[str, Any] = {}
         for header, value in row.items():
-            if value and (name := field_of.get(header)):
+            name = field_of.get(header)
+            if name and value is not None and value != "" and (header == columns[name] or columns[name] not in row):
                 values[name] = _single(value) if name in SINGLE else _several(value, separators.get(name, "|"))
         nested = [name for name, value in values.items() if value is None]
         if nested:

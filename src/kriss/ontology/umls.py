@@ -9,11 +9,13 @@ The files go straight into SQL: 4 million concepts never pass through Python one
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
 
-from kriss.errors import InputError, Place
+from kriss.errors import InputError, KrissError, Place
 from kriss.files import BadRows
 from kriss.ontology.config import OntologyConfig
 from kriss.ontology.rrf import COLUMNS, read_rrf
@@ -21,6 +23,13 @@ from kriss.ontology.staging import Staging
 from kriss.ontology.subsets import SOURCE_SETS
 
 REQUIRED = ("MRCONSO", "MRSTY")
+_SPACE = r"\s\x{0b}\x{1c}-\x{1f}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
+_CLEAN = rf"""
+CREATE TEMP MACRO clean(text) AS
+CASE WHEN regexp_matches(text, '^ | $|  |[\x00-\x1f\x{{85}}-\x{{3000}}]')
+THEN trim(regexp_replace(text, '[{_SPACE}]+', ' ', 'g')) ELSE text END
+"""
+"""`kriss.files.clean` in SQL; the first pattern spares most names the second."""
 
 
 def find_files(sources: tuple[Path, ...]) -> dict[str, Path]:
@@ -46,17 +55,38 @@ def find_files(sources: tuple[Path, ...]) -> dict[str, Path]:
 def load_umls(sources: tuple[Path, ...], config: OntologyConfig, staging: Staging, bad: BadRows) -> None:
     """Fill the staging tables from RRF files."""
     files = find_files(sources)
-    con = staging.con
     staging.trees_are_positions = False
-    _load_names(con, files, config, staging, bad)
-    _load_types(con, files["MRSTY"], staging, bad)
+    staging.con.execute(_CLEAN)
+    _load_ranks(files.get("MRRANK"), staging, bad)
+    _load_names(files["MRCONSO"], config, staging, bad)
+    _load_types(files["MRSTY"], staging, bad)
     if "MRDEF" in files:
-        _load_definitions(con, files["MRDEF"], config, bad)
+        _load_definitions(files["MRDEF"], config, staging, bad)
     if "MRREL" in files:
-        _load_parents(con, files["MRREL"], config, staging, bad)
+        _load_parents(files["MRREL"], config, staging, bad)
     if "MRCUI" in files:
-        _load_retired(con, files["MRCUI"], bad)
-    con.execute("DROP TABLE atom")
+        _load_retired(files["MRCUI"], staging, bad)
+    staging.con.execute("DROP TABLE atom")
+
+
+@contextmanager
+def _rows_of(
+    staging: Staging, path: Path, table: str, wanted: tuple[str, ...], bad: BadRows
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Let SQL read columns of a file as the view `rrf`, once; what is wrong with the file is raised as it is.
+
+    DuckDB would wrap an error from inside the stream in one of its own.
+    """
+    problems: list[KrissError] = []
+    staging.con.register("rrf", read_rrf(path, table, wanted, bad, problems))
+    try:
+        yield staging.con
+    except duckdb.Error:
+        if problems:
+            raise problems[0] from None
+        raise
+    finally:
+        staging.con.unregister("rrf")
 
 
 def _unwanted(config: OntologyConfig) -> list[str]:
@@ -68,67 +98,66 @@ def _vocabularies(config: OntologyConfig) -> list[str]:
     return [sab for name in config.sources for sab in SOURCE_SETS.get(name, (name,))]
 
 
-def _load_names(
-    con: duckdb.DuckDBPyConnection,
-    files: dict[str, Path],
-    config: OntologyConfig,
-    staging: Staging,
-    bad: BadRows,
-) -> None:
-    con.execute("CREATE TEMP TABLE ranking (sab VARCHAR, tty VARCHAR, suppress VARCHAR, place INTEGER)")
-    if "MRRANK" in files:
-        reader = read_rrf(files["MRRANK"], "MRRANK", COLUMNS["MRRANK"], bad)
-        con.register("mrrank", reader)
-        con.execute(
-            "INSERT INTO ranking SELECT SAB, TTY, SUPPRESS, max(TRY_CAST(RANK AS INTEGER)) FROM mrrank GROUP BY ALL"
-        )
-        con.unregister("mrrank")
+def _load_ranks(path: Path | None, staging: Staging, bad: BadRows) -> None:
+    staging.con.execute("CREATE TEMP TABLE ranking (sab VARCHAR, tty VARCHAR, suppress VARCHAR, place INTEGER)")
+    if path is None:
+        return
+    with _rows_of(staging, path, "MRRANK", COLUMNS["MRRANK"], bad) as con:
+        con.execute("CREATE TEMP TABLE ranks AS SELECT *, TRY_CAST(RANK AS INTEGER) AS place FROM rrf")
+    for rank, line in staging.rows("SELECT RANK, line FROM ranks WHERE place IS NULL ORDER BY line"):
+        bad.add(f"the rank '{rank}' is not a number", Place(path, line))
+    con.execute("INSERT INTO ranking SELECT SAB, TTY, SUPPRESS, max(place) FROM ranks GROUP BY ALL")
+
+
+def _load_names(path: Path, config: OntologyConfig, staging: Staging, bad: BadRows) -> None:
+    """Keep all atoms by id, for MRSTY is checked against them, but the text only of those that pass the filters."""
     wanted = ("CUI", "LAT", "TS", "STT", "ISPREF", "SAB", "TTY", "STR", "SUPPRESS")
-    reader = read_rrf(files["MRCONSO"], "MRCONSO", wanted, bad)
-    con.register("mrconso", reader)
-    # All atoms are kept by id, for MRSTY is checked against them; the text only of those that pass the filters.
-    con.execute(
-        r"""
-        CREATE TABLE atom AS
-        SELECT CUI AS id,
-               CASE WHEN ($languages = [] OR LAT IN (SELECT unnest($languages)))
-                     AND ($sources = [] OR m.SAB IN (SELECT unnest($sources)))
-                     AND m.SUPPRESS NOT IN (SELECT unnest($unwanted))
-                    THEN nullif(trim(CASE WHEN contains(STR, '  ') OR contains(STR, chr(9))
-                                     THEN regexp_replace(STR, '\s+', ' ', 'g') ELSE STR END), '') END AS text,
-               -(coalesce(r.place, 0) * 8
-                 + (TS = 'P')::INT * 4 + (STT = 'PF')::INT * 2 + (ISPREF = 'Y')::INT)::INTEGER AS rank,
-               m.SAB AS sab
-        FROM mrconso m LEFT JOIN ranking r ON r.sab = m.SAB AND r.tty = m.TTY AND r.suppress = m.SUPPRESS
-        """,
-        {
-            "languages": [] if "all" in config.languages else list(config.languages),
-            "sources": _vocabularies(config),
-            "unwanted": _unwanted(config),
-        },
-    )
-    con.unregister("mrconso")
+    with _rows_of(staging, path, "MRCONSO", wanted, bad) as con:
+        con.execute(
+            """
+            CREATE TABLE atom AS
+            SELECT CUI AS id,
+                   CASE WHEN ($languages = [] OR LAT IN (SELECT unnest($languages)))
+                         AND ($sources = [] OR m.SAB IN (SELECT unnest($sources)))
+                         AND m.SUPPRESS NOT IN (SELECT unnest($unwanted)) THEN clean(STR) END AS text,
+                   -(coalesce(r.place, 0) * 8
+                     + (TS = 'P')::INT * 4 + (STT = 'PF')::INT * 2 + (ISPREF = 'Y')::INT)::INTEGER AS rank,
+                   m.SAB AS sab,
+                   CASE WHEN CUI = '' OR trim(STR) = '' THEN line END AS bad_line
+            FROM rrf m LEFT JOIN ranking r ON r.sab = m.SAB AND r.tty = m.TTY AND r.suppress = m.SUPPRESS
+            """,
+            {
+                "languages": [] if "all" in config.languages else list(config.languages),
+                "sources": _vocabularies(config),
+                "unwanted": _unwanted(config),
+            },
+        )
+    rows = staging.rows("SELECT id, bad_line FROM atom WHERE bad_line IS NOT NULL ORDER BY bad_line")
+    for cui, line in rows:
+        bad.add(f"the row of '{cui}' has no name" if cui else "the row has no CUI", Place(path, line))
+    if rows:
+        con.execute("DELETE FROM atom WHERE bad_line IS NOT NULL")
+    if staging.rows("SELECT count(*) FROM atom") == [(0,)]:
+        raise InputError("there is no row in it", Place(path))
     con.execute(
         """
         INSERT INTO entity
         SELECT row_number() OVER (ORDER BY id) - 1, id, '', $file, NULL
-        FROM (SELECT DISTINCT id FROM atom WHERE text IS NOT NULL)
+        FROM (SELECT DISTINCT id FROM atom WHERE text <> '')
         """,
-        {"file": staging.file_number(files["MRCONSO"])},
+        {"file": staging.file_number(path)},
     )
     con.execute(
         """
         INSERT INTO name
-        SELECT e.n, a.text, min(a.rank) FROM atom a JOIN entity e USING (id)
-        WHERE a.text IS NOT NULL GROUP BY e.n, a.text
+        SELECT e.n, a.text, min(a.rank) FROM atom a JOIN entity e USING (id) WHERE a.text <> '' GROUP BY e.n, a.text
         """
     )
 
 
-def _load_types(con: duckdb.DuckDBPyConnection, path: Path, staging: Staging, bad: BadRows) -> None:
-    con.register("mrsty", read_rrf(path, "MRSTY", ("CUI", "TUI", "STN", "STY"), bad))
-    con.execute("CREATE TEMP TABLE sty AS SELECT CUI AS id, TUI AS tui, STN AS stn, STY AS sty, line FROM mrsty")
-    con.unregister("mrsty")
+def _load_types(path: Path, staging: Staging, bad: BadRows) -> None:
+    with _rows_of(staging, path, "MRSTY", ("CUI", "TUI", "STN", "STY"), bad) as con:
+        con.execute("CREATE TEMP TABLE sty AS SELECT CUI AS id, TUI AS tui, STN AS stn, STY AS sty, line FROM rrf")
     orphans = staging.rows("SELECT id, line FROM sty WHERE id NOT IN (SELECT id FROM atom) ORDER BY line")
     for cui, line in orphans:
         bad.add(f"the CUI '{cui}' has a type here but no row in MRCONSO", Place(path, line))
@@ -138,60 +167,57 @@ def _load_types(con: duckdb.DuckDBPyConnection, path: Path, staging: Staging, ba
             f"""
             INSERT INTO {table}
             SELECT e.n, s.{column}, min(s.line - e.first)::INTEGER
-            FROM sty s JOIN (SELECT e.n, e.id, min(line) AS first FROM entity e JOIN sty USING (id) GROUP BY ALL) e
-            USING (id) WHERE s.{column} <> '' GROUP BY e.n, s.{column}
+            FROM sty s
+            JOIN (SELECT e.n, e.id, min(s.line) AS first FROM entity e JOIN sty s USING (id) GROUP BY ALL) e USING (id)
+            WHERE s.{column} <> '' GROUP BY e.n, s.{column}
             """
         )
     con.execute("DROP TABLE sty")
 
 
-def _load_definitions(con: duckdb.DuckDBPyConnection, path: Path, config: OntologyConfig, bad: BadRows) -> None:
+def _load_definitions(path: Path, config: OntologyConfig, staging: Staging, bad: BadRows) -> None:
     """Keep one definition an entity: MeSH's or NCI's if there is one, else the first vocabulary's.
 
     MRDEF has no language column; a vocabulary counts if it has names that passed the filters.
     """
-    con.register("mrdef", read_rrf(path, "MRDEF", ("CUI", "SAB", "DEF", "SUPPRESS"), bad))
-    con.execute(
-        """
-        CREATE TEMP TABLE chosen AS
-        SELECT CUI AS id, arg_min(DEF, (CASE SAB WHEN 'MSH' THEN 0 WHEN 'NCI' THEN 1 ELSE 2 END, SAB, DEF)) AS text
-        FROM mrdef
-        WHERE SUPPRESS NOT IN (SELECT unnest($unwanted)) AND trim(DEF) <> ''
-          AND SAB IN (SELECT DISTINCT sab FROM atom WHERE text IS NOT NULL)
-        GROUP BY CUI
-        """,
-        {"unwanted": _unwanted(config)},
-    )
-    con.unregister("mrdef")
-    con.execute("UPDATE entity SET definition = trim(chosen.text) FROM chosen WHERE chosen.id = entity.id")
+    with _rows_of(staging, path, "MRDEF", ("CUI", "SAB", "DEF", "SUPPRESS"), bad) as con:
+        con.execute(
+            """
+            CREATE TEMP TABLE chosen AS
+            SELECT CUI AS id,
+                   arg_min(DEF, (CASE SAB WHEN 'MSH' THEN 0 WHEN 'NCI' THEN 1 ELSE 2 END, SAB, DEF)) AS text
+            FROM rrf
+            WHERE SUPPRESS NOT IN (SELECT unnest($unwanted)) AND clean(DEF) <> ''
+              AND SAB IN (SELECT DISTINCT sab FROM atom WHERE text <> '')
+            GROUP BY CUI
+            """,
+            {"unwanted": _unwanted(config)},
+        )
+    con.execute("UPDATE entity SET definition = clean(chosen.text) FROM chosen WHERE chosen.id = entity.id")
     con.execute("DROP TABLE chosen")
 
 
-def _load_parents(
-    con: duckdb.DuckDBPyConnection, path: Path, config: OntologyConfig, staging: Staging, bad: BadRows
-) -> None:
+def _load_parents(path: Path, config: OntologyConfig, staging: Staging, bad: BadRows) -> None:
     """REL tells what CUI2 is to CUI1: PAR makes CUI2 the parent, CHD makes it the child."""
-    con.register("mrrel", read_rrf(path, "MRREL", ("CUI1", "REL", "CUI2", "RELA", "SAB", "SUPPRESS"), bad))
-    con.execute(
-        """
-        INSERT INTO parent
-        WITH edge AS (
-          SELECT CASE WHEN up THEN CUI1 ELSE CUI2 END AS id, CASE WHEN up THEN CUI2 ELSE CUI1 END AS parent, line
-          FROM (SELECT *, REL = 'PAR' OR RELA = 'inverse_isa' AS up FROM mrrel
-                WHERE (REL IN ('PAR', 'CHD') OR RELA IN ('isa', 'inverse_isa')) AND CUI1 <> CUI2
-                  AND SUPPRESS NOT IN (SELECT unnest($unwanted))
-                  AND ($sources = [] OR SAB IN (SELECT unnest($sources))))
+    with _rows_of(staging, path, "MRREL", ("CUI1", "REL", "CUI2", "RELA", "SAB", "SUPPRESS"), bad) as con:
+        con.execute(
+            """
+            INSERT INTO parent
+            WITH edge AS (
+              SELECT CASE WHEN up THEN CUI1 ELSE CUI2 END AS id, CASE WHEN up THEN CUI2 ELSE CUI1 END AS parent, line
+              FROM (SELECT *, REL = 'PAR' OR RELA = 'inverse_isa' AS up FROM rrf
+                    WHERE (REL IN ('PAR', 'CHD') OR RELA IN ('isa', 'inverse_isa')) AND CUI1 <> CUI2
+                      AND SUPPRESS NOT IN (SELECT unnest($unwanted))
+                      AND ($sources = [] OR SAB IN (SELECT unnest($sources))))
+            )
+            SELECT e.n, edge.parent, $file, min(edge.line) FROM edge JOIN entity e ON e.id = edge.id
+            GROUP BY e.n, edge.parent
+            """,
+            {"unwanted": _unwanted(config), "sources": _vocabularies(config), "file": staging.file_number(path)},
         )
-        SELECT e.n, edge.parent, $file, min(edge.line) FROM edge JOIN entity e ON e.id = edge.id
-        GROUP BY e.n, edge.parent
-        """,
-        {"unwanted": _unwanted(config), "sources": _vocabularies(config), "file": staging.file_number(path)},
-    )
-    con.unregister("mrrel")
 
 
-def _load_retired(con: duckdb.DuckDBPyConnection, path: Path, bad: BadRows) -> None:
+def _load_retired(path: Path, staging: Staging, bad: BadRows) -> None:
     """Only SY rows name a CUI that took the place of another; the rest are broader or merely related."""
-    con.register("mrcui", read_rrf(path, "MRCUI", ("CUI1", "REL", "CUI2"), bad))
-    con.execute("INSERT INTO retired SELECT CUI1, min(CUI2) FROM mrcui WHERE REL = 'SY' AND CUI2 <> '' GROUP BY CUI1")
-    con.unregister("mrcui")
+    with _rows_of(staging, path, "MRCUI", ("CUI1", "REL", "CUI2"), bad) as con:
+        con.execute("INSERT INTO retired SELECT DISTINCT CUI1, CUI2 FROM rrf WHERE REL = 'SY' AND CUI2 <> ''")

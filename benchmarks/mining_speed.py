@@ -1,0 +1,420 @@
+"""How fast `kriss mine` is: against the bare automaton, with two workers, and against other libraries.
+
+    KRISS_DATA=... python benchmarks/mining_speed.py          # 248 MB of text: some twenty minutes
+    python benchmarks/mining_speed.py --data DIR --limit-mb 10   # a quick look
+
+All of it is done in one run, on eLife's articles and two files of PubMed with the names of MeSH
+2024, and each measurement in a process of its own. MB are 10^6 bytes of decoded text, in UTF-8.
+The measurements that are compared take turns, --repeat times, and the best of each counts: other
+work on the machine only ever makes one slower.
+
+The bare scan is `ahocorasick_rs` alone, over the same text, decoded and in memory, with every form
+written out and the automaton built before the clock starts: no reading, no word boundaries, no
+entities, no sample, no file written. Mining is timed from the first byte read to the artifact in
+its place; making the automaton is counted apart, for it does not grow with the text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+from unittest.mock import patch
+
+if TYPE_CHECKING:
+    from benchmarks.figures import Figure, Watch, main_step, report, run_step
+else:  # run as a script, its folder is where modules are looked for
+    from figures import Figure, Watch, main_step, report, run_step
+
+HERE = Path(__file__).resolve().parent
+TEXTS = ("text/elife_body.jsonl.gz", "text/pubmed/pubmed20n0014.xml.gz", "text/pubmed/pubmed21n1298.xml.gz")
+MESH = ("ontology/mesh2024_descriptors.tsv.gz", "ontology/mesh2024_supplementary.tsv.gz")
+MEGA = 1e6
+AT_ONCE = 1 << 20
+"""Characters searched in one call, as in `kriss.mine.shard`."""
+PEERS = {"spaCy PhraseMatcher": 10.0, "flashtext2": 1.0, "pyahocorasick loop": 1.0}
+"""The peers of peers/matchers/run.py, and how many times as fast as each kriss should be."""
+
+
+# What is measured on: the ontology, the forms of its names, the text.
+
+
+def build_ontology(data: Path, work: Path) -> Path:
+    """Return MeSH 2024 as an ontology, built now unless it is there."""
+    out = work / "mesh2024"
+    if not out.is_dir():
+        files = [str(data / name) for name in MESH]
+        options = ["--column", "parents=mapped_to", "--separator", "parents=,", "--out", str(out)]
+        kriss = "import sys; from kriss.cli import main; sys.argv[0] = 'kriss'; main()"
+        subprocess.run([sys.executable, "-c", kriss, "ontology", "build", "tsv", *files, *options], check=True)
+    return out
+
+
+def cut_files(data: Path, work: Path, limit: float | None) -> list[str]:
+    """Return the files of text, or copies with the first records of each, `limit` MB of text in all."""
+    files = [data / name for name in TEXTS]
+    if limit is None:
+        return [str(file) for file in files]
+    whole = run_step(Path(__file__), "read", [str(file) for file in files])["bytes"] / MEGA
+    cut = []
+    for file in files:
+        target = work / f"text-{limit:g}MB" / file.name
+        if not target.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            content = gzip.decompress(file.read_bytes())
+            mark, end = (b"\n", b"") if ".jsonl" in file.name else (b"</PubmedArticle>\n", b"</PubmedArticleSet>\n")
+            at = content.find(mark, int(len(content) * min(limit / whole, 1.0))) + len(mark)
+            target.write_bytes(gzip.compress(content[:at] + end, 6))
+        cut.append(str(target))
+    return cut
+
+
+def step_forms(argument: list[str]) -> dict[str, Any]:
+    """Write out the forms of all names: as they are, turned round, in lower case, with a capital letter."""
+    from kriss.mine.casing import turned_round
+    from kriss.mine.config import MineConfig
+    from kriss.ontology import Ontology
+
+    ontology, out = argument
+    least = MineConfig().min_length
+    names = dict.fromkeys(Ontology.load(ontology).names_table().column("text").to_pylist())
+    names |= dict.fromkeys(turned for name in list(names) if (turned := turned_round(name)))
+    forms = {form for name in names for form in written(name)}
+    kept = sorted(form for form in forms if len(form) >= least and any(char.isalpha() for char in form))
+    Path(out).write_text("\n".join(kept), encoding="utf-8")
+    return {"names": len(names), "forms": len(kept)}
+
+
+def written(name: str) -> Iterator[str]:
+    """Yield a name as it is, with its words in lower case, and so with a capital first; symbols stay."""
+    import re
+
+    from kriss.mine.casing import is_symbol
+
+    shouted = name.isupper() and any(len(run) > 5 for run in re.findall(r"[A-Za-z0-9]+", name))
+    lower = re.sub(
+        r"[A-Za-z0-9]+",
+        lambda run: run[0] if is_symbol(run[0].encode(), shouted=shouted) else run[0].lower(),
+        name,
+    )
+    yield name
+    yield lower
+    first = re.match(r"[^A-Za-z0-9]*([a-z]+)(?![A-Za-z0-9])", lower)
+    if first:
+        yield lower[: first.start(1)] + first[1].capitalize() + lower[first.end(1) :]
+
+
+def texts_of(files: list[str]) -> list[str]:
+    """Read all documents, as the miner does."""
+    from kriss.mine.documents import Document, Problems
+    from kriss.mine.readers import read_documents
+
+    records = (record for file in files for record in read_documents(Path(file), Problems()))
+    return [record.text for record in records if isinstance(record, Document)]
+
+
+def batches(texts: list[str]) -> Iterator[list[str]]:
+    """Yield documents as many at a time as the miner searches at once."""
+    held: list[str] = []
+    size = 0
+    for text in texts:
+        held.append(text)
+        size += len(text)
+        if size >= AT_ONCE:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
+
+
+def peak() -> float:
+    """Return the most memory, in MB, that this process has held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+# Measurements.
+
+
+def step_read(files: list[str]) -> dict[str, Any]:
+    """Unzip and parse the files, and nothing more."""
+    from kriss.mine.documents import Document, Problems
+    from kriss.mine.readers import read_documents
+
+    seconds, size, documents = 0.0, 0, 0
+    for file in files:
+        began = time.perf_counter()
+        for record in read_documents(Path(file), Problems()):
+            if isinstance(record, Document):
+                documents += 1
+                size += len(record.text) if record.text.isascii() else len(record.text.encode())
+        seconds += time.perf_counter() - began
+    return {"seconds": seconds, "bytes": size, "documents": documents}
+
+
+def step_bare(argument: dict[str, Any]) -> dict[str, Any]:
+    """Scan documents in memory for the forms, with `ahocorasick_rs` alone."""
+    from ahocorasick_rs import AhoCorasick, MatchKind
+
+    forms = Path(argument["forms"]).read_text(encoding="utf-8").split("\n")
+    texts = texts_of(argument["files"])
+    began = time.perf_counter()
+    automaton = AhoCorasick(forms, matchkind=MatchKind.LeftmostLongest, store_patterns=False)
+    built = time.perf_counter()
+    found = 0
+    for text in texts:
+        found += len(automaton.find_matches_as_indexes(text))
+    return {"build": built - began, "seconds": time.perf_counter() - built, "matches": found, "rss": peak()}
+
+
+def step_bare_keys(argument: dict[str, Any]) -> dict[str, Any]:
+    """Scan keyed text for kriss's own patterns: the part of its work that the automaton does."""
+    from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
+
+    from kriss.mine.casing import key
+    from kriss.mine.config import MineConfig
+    from kriss.mine.names import Names
+
+    names = Names(Path(argument["names"]), MineConfig())
+    began = time.perf_counter()
+    patterns = [b" " + found for found in names.keys()]  # noqa: SIM118 - not a dict
+    automaton = BytesAhoCorasick(patterns, matchkind=MatchKind.Standard, implementation=Implementation.ContiguousNFA)
+    built = time.perf_counter()
+    keyed = [key(b"\0" + "\0".join(batch).encode() + b"\0") for batch in batches(texts_of(argument["files"]))]
+    began_scan = time.perf_counter()
+    found = 0
+    for data in keyed:
+        found += len(automaton.find_matches_as_indexes(data, overlapping=True))
+    seconds = time.perf_counter() - began_scan
+    return {"build": built - began, "seconds": seconds, "matches": found, "patterns": len(patterns)}
+
+
+def step_mine(argument: dict[str, Any]) -> dict[str, Any]:
+    """Mine, and tell apart the time it takes to make the automaton."""
+    began = time.perf_counter()
+    from kriss.mine import run
+    from kriss.mine.config import MineConfig
+    from kriss.mine.pool import Pool
+    from kriss.ontology import Ontology
+
+    builds: list[float] = []
+    names: list[float] = []
+
+    class TimedPool(Pool):
+        """Notes how long the automaton was in the making."""
+
+        def __enter__(self) -> Self:
+            self._started = time.perf_counter()
+            return super().__enter__()
+
+        def mine(self, shards: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - as in Pool
+            for event in super().mine(shards):
+                if event["event"] == "ready":
+                    builds.append(time.perf_counter() - self._started)
+                yield event
+
+    def timed(*given: Any) -> Any:  # noqa: ANN401 - whatever write_names takes and returns
+        start = time.perf_counter()
+        answer = write_names(*given)
+        names.append(time.perf_counter() - start)
+        return answer
+
+    from kriss.mine.names import write_names
+
+    out, workers = Path(argument["out"]), argument["workers"]
+    shutil.rmtree(out.with_name(f".{out.name}.mining"), ignore_errors=True)  # never take up an interrupted run
+    with Watch(0.5) as watch, patch.object(run, "write_names", timed):
+        done = run.mine(
+            MineConfig(),
+            Ontology.load(argument["ontology"]),
+            argument["files"],
+            out,
+            engine=lambda folder: TimedPool(folder, workers),
+            force=True,
+        )
+    seconds = time.perf_counter() - began
+    # The process that builds the automaton has the lowest number; the workers are its forks.
+    pids = sorted((pid, own) for (command, pid), own in watch.private.items() if "kriss.mine.worker" in command)
+    return {
+        "seconds": seconds,
+        "names": sum(names),
+        "automaton": sum(builds),
+        "mining": seconds - sum(names) - sum(builds),
+        "hits": done.hits,
+        "mentions": done.mentions,
+        "peak": watch.peak,
+        "builder": pids[0][1] if pids else 0.0,
+        "workers": [own for _, own in pids[1 : 1 + workers]],
+    }
+
+
+def step_names(argument: list[str]) -> dict[str, Any]:
+    """Write the names as the miner does, for those steps that need only these."""
+    from kriss.mine.config import MineConfig
+    from kriss.mine.names import write_names
+    from kriss.ontology import Ontology
+
+    ontology, out = argument
+    Path(out).mkdir(parents=True, exist_ok=True)
+    began = time.perf_counter()
+    write_names(Ontology.load(ontology).names_table(), MineConfig(), Path(out))
+    return {"seconds": time.perf_counter() - began}
+
+
+def step_sample(argument: dict[str, Any]) -> dict[str, Any]:
+    """Write every nth document to a file for the peers, so many MB in all."""
+    texts = texts_of(argument["files"])
+    sizes = [len(text.encode()) / MEGA for text in texts]
+    chosen = texts[:: max(1, int(sum(sizes) / argument["mb"]))]
+    Path(argument["out"]).write_text(json.dumps(chosen), encoding="utf-8")
+    return {"documents": len(chosen), "bytes": sum(len(text.encode()) for text in chosen)}
+
+
+def step_matcher(argument: dict[str, Any]) -> dict[str, Any]:
+    """Find names in the sample with kriss's matcher."""
+    from kriss.mine.config import MineConfig
+    from kriss.mine.matcher import Matcher
+    from kriss.mine.names import Names
+
+    texts = json.loads(Path(argument["documents"]).read_text(encoding="utf-8"))
+    began = time.perf_counter()
+    matcher = Matcher(Names(Path(argument["names"]), MineConfig()))
+    built = time.perf_counter()
+    hits = sum(len(matcher.find(batch)) for batch in batches(texts))
+    return {"build": built - began, "seconds": time.perf_counter() - built, "hits": hits, "rss": peak()}
+
+
+STEPS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "forms": step_forms,
+    "names": step_names,
+    "sample": step_sample,
+    "read": step_read,
+    "bare": step_bare,
+    "bare_keys": step_bare_keys,
+    "mine": step_mine,
+    "matcher": step_matcher,
+}
+
+
+# Peers: each in an environment that has them and nothing of kriss.
+
+
+def peers_python(work: Path) -> str:
+    """Return the Python of the peers' environment, made now unless it is there."""
+    requirements = HERE / "peers" / "matchers" / "requirements.txt"
+    digest = hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
+    folder = work / f"peers-matchers-{digest}"
+    python, stamp = folder / "bin" / "python", folder / "installed"
+    if not stamp.is_file():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+        command = [str(python), "-m", "pip", "install", "--quiet", "-r", str(requirements)]
+        subprocess.run(command, check=True, stdout=sys.stderr)
+        stamp.touch()
+    return str(python)
+
+
+def run_peer(python: str, peer: str, forms: str, documents: str) -> dict[str, Any]:
+    """Run one peer."""
+    command = [python, str(HERE / "peers" / "matchers" / "run.py"), peer, forms, documents]
+    answer: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    print(f"{peer}: {answer}", file=sys.stderr)
+    return answer
+
+
+# All of it.
+
+
+def measure(data: Path, work: Path, limit: float | None, peers_mb: float, repeat: int) -> dict[str, Any]:
+    """Do everything; return what was measured, by step."""
+
+    def step(name: str, argument: object) -> dict[str, Any]:
+        return run_step(Path(__file__), name, argument)
+
+    work.mkdir(parents=True, exist_ok=True)
+    ontology, files = str(build_ontology(data, work)), cut_files(data, work, limit)
+    forms, names, out = (str(work / name) for name in ("mesh2024-forms.txt", "mesh2024-names", "mined"))
+    raw: dict[str, Any] = {"forms": step("forms", [ontology, forms]), "names": step("names", [ontology, names])}
+    rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in ("read", "bare", "bare_keys", "one", "two")}
+    for _ in range(repeat):
+        rounds["read"].append(step("read", files))
+        rounds["bare"].append(step("bare", {"forms": forms, "files": files}))
+        rounds["bare_keys"].append(step("bare_keys", {"names": names, "files": files}))
+        for name, workers in (("one", 1), ("two", 2)):
+            given = {"ontology": ontology, "files": files, "out": out, "workers": workers}
+            rounds[name].append(step("mine", given))
+    for name, measured in rounds.items():
+        raw[name] = min(measured, key=lambda answer: answer["mining" if "mining" in answer else "seconds"])
+    raw["rounds"] = rounds
+    documents = str(work / "peers-documents.json")
+    raw["sample"] = step("sample", {"files": files, "out": documents, "mb": peers_mb})
+    raw["matcher"] = step("matcher", {"names": names, "documents": documents})
+    python = peers_python(work)
+    raw["peers"] = {peer: run_peer(python, peer, forms, documents) for peer in PEERS}
+    return raw
+
+
+def table(raw: dict[str, Any]) -> list[Figure]:
+    """Return the figures and their targets."""
+    size, small = raw["read"]["bytes"] / MEGA, raw["sample"]["bytes"] / MEGA
+    bare, keys, one, two = (raw[name] for name in ("bare", "bare_keys", "one", "two"))
+    figures = [
+        Figure("text, decoded", size, "MB"),
+        Figure("forms written out", raw["forms"]["forms"], "forms", 500_000, at_least=True),
+        Figure("kriss's patterns for the same", keys["patterns"], "keys"),
+        Figure("reading alone: unzip and parse", size / raw["read"]["seconds"], "MB/s"),
+        Figure("bare scan with ahocorasick_rs", size / bare["seconds"], "MB/s"),
+        Figure("bare scan with kriss's patterns of keyed text", size / keys["seconds"], "MB/s"),
+        Figure("names written and automaton built, once a run", one["names"] + one["automaton"], "s"),
+        Figure("one worker, from file to artifact", size / one["mining"], "MB/s"),
+        Figure("one worker against the bare scan", bare["seconds"] / one["mining"], "times", 0.6, at_least=True),
+        Figure("one worker, automaton and all", size / one["seconds"], "MB/s"),
+        Figure("two workers, from file to artifact", size / two["mining"], "MB/s"),
+        Figure("two workers against one", one["mining"] / two["mining"], "times", 1.8, at_least=True),
+        Figure("two workers, automaton and all", size / two["seconds"], "MB/s"),
+        Figure("memory with one worker, at the peak", one["peak"], "MB"),
+        Figure("memory with two workers, at the peak", two["peak"], "MB"),
+        *(
+            Figure(f"of it, private to worker {number}", own, "MB")
+            for number, own in enumerate(two["workers"], start=1)
+        ),
+        Figure(f"matching alone, on {small:,.1f} MB", small / raw["matcher"]["seconds"], "MB/s"),
+    ]
+    for peer, least in PEERS.items():
+        found = raw["peers"][peer]
+        what = f"{peer}: {small / found['seconds']:,.2f} MB/s, {found['hits']:,} hits, {found['rss']:,.0f} MB"
+        ratio = found["seconds"] / raw["matcher"]["seconds"]
+        figures.append(Figure(f"matching against {what}", ratio, "times", least, at_least=True))
+    return figures
+
+
+def main() -> None:
+    """Read the arguments, measure, report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=os.environ.get("KRISS_DATA"), help="default: $KRISS_DATA")
+    parser.add_argument("--work", type=Path, default=HERE.parent / "out" / "bench", help="where results lie")
+    parser.add_argument("--limit-mb", type=float, help="take only so much text")
+    parser.add_argument("--peers-mb", type=float, default=20, help="text that the peers are given")
+    parser.add_argument("--repeat", type=int, default=3, help="how often to measure what is compared")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    parser.add_argument("--step", nargs=2, metavar=("NAME", "ARGUMENT"), help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.step:
+        main_step(STEPS, given.step)
+        return
+    if not given.data or not (Path(given.data) / TEXTS[0]).is_file():
+        parser.error(f"give --data or KRISS_DATA: the folder that holds {TEXTS[0]}")
+    raw = measure(given.data, given.work, given.limit_mb, given.peers_mb, given.repeat)
+    report("mining with MeSH 2024", table(raw), raw, given.json)
+
+
+if __name__ == "__main__":
+    main()

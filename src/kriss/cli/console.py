@@ -1,0 +1,33 @@
+"""Where commands print their tables."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_WIDE = 400
+
+
+def output() -> Console:
+    """Return standard output; piped into grep or cut it is wide, so that no id is cut in two."""
+    return Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False)
+
+
+def figures(title: str, rows: Sequence[tuple[str, str]]) -> Table:
+    """Return a table of labels and figures."""
+    return listing(title, [], rows, figures_in=1)
+
+
+def listing(title: str, header: list[str], rows: Sequence[tuple[str, ...]], figures_in: int | None = None) -> Table:
+    """Return a table whose cells are shown as they are: square brackets in a name are no markup."""
+    table = Table(title=Text(title) if title else None, show_header=bool(header), title_justify="left")
+    for index in range(len(rows[0]) if rows else len(header)):
+        name = header[index] if header else ""
+        table.add_column(name, justify="right" if index == figures_in else "left", no_wrap=index == 0 and bool(header))
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table

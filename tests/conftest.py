@@ -1,0 +1,196 @@
+"""Builders of miniature sources in the real formats, and the checks that many tests share."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from kriss.cli import run
+from kriss.ontology import Ontology, OntologyConfig, build_ontology
+from kriss.records import Entity
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+_QUIET = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+settings.register_profile("quick", deadline=None, max_examples=8, derandomize=True, suppress_health_check=_QUIET)
+settings.register_profile("thorough", deadline=None, max_examples=400, suppress_health_check=_QUIET)
+settings.load_profile("quick")
+
+
+# --- RRF rows, with the columns of the real files ---------------------------------------------
+
+
+def conso(
+    cui: str,
+    text: str,
+    *,
+    lat: str = "ENG",
+    ts: str = "P",
+    stt: str = "PF",
+    ispref: str = "Y",
+    sab: str = "MSH",
+    tty: str = "MH",
+    suppress: str = "N",
+) -> str:
+    """Return one row of MRCONSO."""
+    return f"{cui}|{lat}|{ts}|L01|{stt}|S01|{ispref}|A01||M01|D01|{sab}|{tty}|D01|{text}|0|{suppress}|256|"
+
+
+def sty(cui: str, tui: str = "T047", stn: str = "B2.2.1.2.1", name: str = "Disease or Syndrome") -> str:
+    """Return one row of MRSTY."""
+    return f"{cui}|{tui}|{stn}|{name}|AT01||"
+
+
+def mrdef(cui: str, text: str, *, sab: str = "MSH", suppress: str = "N") -> str:
+    """Return one row of MRDEF."""
+    return f"{cui}|A01|AT01||{sab}|{text}|{suppress}||"
+
+
+def rel(first: str, label: str, second: str, rela: str = "", *, sab: str = "MSH", suppress: str = "N") -> str:
+    """Return one row of MRREL: what the second concept is to the first."""
+    return f"{first}|A01|AUI|{label}|{second}|A02|AUI|{rela}|R01||{sab}|{sab}|||{suppress}||"
+
+
+def mrcui(old: str, label: str, new: str) -> str:
+    """Return one row of MRCUI."""
+    return f"{old}|2020AA|{label}|||{new}|Y|"
+
+
+def write_meta(folder: Path, **tables: Iterable[str]) -> Path:
+    """Write a META folder: one file a table."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for table, rows in tables.items():
+        (folder / f"{table}.RRF").write_bytes("".join(row + "\n" for row in rows).encode())
+    return folder
+
+
+# --- tables ------------------------------------------------------------------------------------
+
+
+def write_tsv(path: Path, header: Iterable[str], *rows: Iterable[str], delimiter: str = "\t") -> Path:
+    """Write a table with a header."""
+    path.write_text("".join(delimiter.join(row) + "\n" for row in (header, *rows)), encoding="utf-8", newline="")
+    return path
+
+
+def write_jsonl(path: Path, *objects: object) -> Path:
+    """Write one JSON value a line."""
+    path.write_text("".join(json.dumps(value, ensure_ascii=False) + "\n" for value in objects), encoding="utf-8")
+    return path
+
+
+def write_obo(path: Path, *frames: str) -> Path:
+    """Write an OBO file with a term frame for each text of clauses."""
+    body = "".join(f"\n[Term]\n{frame.strip()}\n" for frame in frames)
+    path.write_text(f"format-version: 1.2\nontology: mini\n{body}", encoding="utf-8")
+    return path
+
+
+def gzipped(path: Path) -> Path:
+    """Write a gzipped copy beside a file and return its path."""
+    copy = path.with_name(path.name + ".gz")
+    copy.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
+    return copy
+
+
+# --- building and looking ----------------------------------------------------------------------
+
+
+def build(
+    out: Path,
+    format: Any,
+    *sources: Path,
+    merge_with: tuple[Path, ...] = (),
+    retired: Path | None = None,
+    force: bool = False,
+    **options: Any,
+) -> Ontology:
+    """Build an ontology and open it."""
+    config = OntologyConfig(format=format, **options)
+    build_ontology(config, sources, out, merge_with=merge_with, retired=retired, force=force)
+    return Ontology.load(out)
+
+
+def by_id(entities: Iterable[Entity]) -> dict[str, Entity]:
+    """Return entities under their ids; each id once."""
+    found = list(entities)
+    assert len({entity.id for entity in found}) == len(found)
+    return {entity.id: entity for entity in found}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return every file below a folder with its bytes."""
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def assert_acyclic(ontology: Ontology) -> None:
+    """Check that no entity is its own ancestor."""
+    ups = {entity.id: entity.parents for entity in ontology}
+    done: set[str] = set()
+    while len(done) < len(ups):
+        free = [one for one in ups if one not in done and all(parent in done for parent in ups[one])]
+        assert free, f"a cycle among {sorted(set(ups) - done)}"
+        done.update(free)
+
+
+def assert_complete(ontology: Ontology) -> None:
+    """Check what every format owes: a name, a type, a tree number, parents that exist, no cycle."""
+    assert len(ontology) > 0
+    for entity in ontology:
+        assert entity.name
+        assert entity.types
+        assert all(entity.types)
+        assert entity.tree_numbers
+        assert all(entity.tree_numbers)
+        assert all(parent in ontology for parent in entity.parents)
+    assert_acyclic(ontology)
+
+
+Fails = Callable[..., str]
+
+
+@pytest.fixture
+def fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Fails:
+    """Run `kriss ontology build ARGUMENTS --out ...`: it must fail with one line and write nothing."""
+
+    def check(*arguments: object) -> str:
+        beside = tmp_path / "beside"
+        beside.mkdir(exist_ok=True)
+        before = sorted(beside.rglob("*"))
+        capsys.readouterr()
+        status = run(["ontology", "build", *map(str, arguments), "--out", str(beside / "out")])
+        printed = capsys.readouterr()
+        assert status == 1, printed
+        assert printed.out == ""
+        [line] = printed.err.splitlines()
+        assert line.startswith("kriss: error: ")
+        assert "Traceback" not in line
+        assert sorted(beside.rglob("*")) == before
+        return line
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def umls(tmp_path_factory: pytest.TempPathFactory) -> Ontology:
+    """Return the miniature UMLS in tests/fixtures, built with the default settings."""
+    return build(tmp_path_factory.mktemp("umls") / "out", "umls", FIXTURES / "META")
+
+
+@pytest.fixture(scope="session")
+def mesh(tmp_path_factory: pytest.TempPathFactory) -> Ontology:
+    """Return the miniature MeSH in tests/fixtures, descriptors and supplementary records."""
+    sources = (FIXTURES / "desc.xml", FIXTURES / "supp.xml")
+    return build(tmp_path_factory.mktemp("mesh") / "out", "mesh", *sources)
+
+
+@pytest.fixture(scope="session")
+def obo(tmp_path_factory: pytest.TempPathFactory) -> Ontology:
+    """Return the miniature OBO ontology in tests/fixtures."""
+    return build(tmp_path_factory.mktemp("obo") / "out", "obo", FIXTURES / "mini.obo")

@@ -1,0 +1,200 @@
+"""Enriching one ontology by another through exact xrefs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kriss.errors import ConfigError, NotAnArtifactError
+from kriss.ontology import Ontology, OntologyConfig, build_ontology
+from tests.conftest import assert_acyclic, assert_complete, build, contents, write_jsonl, write_obo
+
+
+def ours(folder: Path, *objects: dict[str, object]) -> Path:
+    return write_jsonl(folder / "ours.jsonl", *objects)
+
+
+def theirs(folder: Path, *frames: str, name: str = "theirs") -> Path:
+    build(folder / name, "obo", write_obo(folder / f"{name}.obo", *frames))
+    return folder / name
+
+
+def merged(folder: Path, source: Path, *others: Path, on: tuple[str, ...] = ("MESH",), **options: Any) -> Ontology:
+    return build(folder / "out", "jsonl", source, merge_with=others, merge_on=on, **options)
+
+
+def test_names_definitions_and_parents_are_added(tmp_path: Path) -> None:
+    source = ours(
+        tmp_path,
+        {"id": "D1", "name": "Neoplasms", "aliases": ["Tumors"], "types": ["Disease"]},
+        {"id": "D2", "name": "Glioma", "definition": "Ours.", "types": ["Disease"], "xrefs": ["OMIM:1"]},
+        {"id": "D3", "name": "Untouched", "types": ["Disease"]},
+    )
+    other = theirs(
+        tmp_path,
+        'id: MO:1\nname: neoplasm\nsynonym: "Tumors" EXACT []\nsynonym: "growth" EXACT []\n'
+        'def: "Theirs of one." []\nxref: MESH:D1',
+        'id: MO:2\nname: Glioma\ndef: "Theirs of two." []\nxref: mesh:D2\nxref: UMLS:C1\nis_a: MO:1',
+        "id: MO:4\nname: nowhere else\nxref: MESH:D4",
+    )
+    found = merged(tmp_path, source, other)
+    assert len(found) == 3
+    assert found["D1"].names == ("Neoplasms", "Tumors", "neoplasm", "growth")
+    assert found["D1"].definition == "Theirs of one."
+    assert found["D2"].names == ("Glioma",)
+    assert found["D2"].definition == "Ours."
+    assert found["D2"].parents == ("D1",)
+    assert found["D2"].xrefs == ("OMIM:1",)
+    assert found["D3"].names == ("Untouched",)
+    assert found["D3"].parents == ()
+    assert {entity.types for entity in found} == {("Disease",)}
+    assert_complete(found)
+
+
+def test_parents_are_found_past_entities_that_do_not_match(tmp_path: Path) -> None:
+    source = ours(tmp_path, {"id": "D1", "name": "top"}, {"id": "D2", "name": "bottom"})
+    other = theirs(
+        tmp_path,
+        "id: MO:1\nname: a\nxref: MESH:D1",
+        "id: MO:2\nname: b\nis_a: MO:1",
+        "id: MO:3\nname: c\nis_a: MO:2",
+        "id: MO:4\nname: d\nxref: MESH:D2\nis_a: MO:3",
+    )
+    assert merged(tmp_path, source, other)["D2"].parents == ("D1",)
+
+
+def test_one_that_matches_several_of_ours_is_left_out(tmp_path: Path) -> None:
+    source = ours(tmp_path, {"id": "D1", "name": "one"}, {"id": "D2", "name": "two"})
+    other = theirs(
+        tmp_path,
+        'id: MO:1\nname: both\nxref: MESH:D1\nxref: MESH:D2\ndef: "x" []',
+        "id: MO:2\nname: only two\nxref: MESH:D2\nis_a: MO:1",
+    )
+    config = OntologyConfig(format="jsonl", merge_on=("MESH",))
+    report = build_ontology(config, (source,), tmp_path / "out", merge_with=(other,))
+    found = Ontology.load(tmp_path / "out")
+    assert found["D1"].names == ("one",)
+    assert found["D2"].names == ("two", "only two")
+    assert found["D1"].definition == found["D2"].definition == ""
+    assert any("1 match several entities" in note for note in report.notes)
+
+
+def test_several_of_theirs_may_match_one_of_ours(tmp_path: Path) -> None:
+    source = ours(tmp_path, {"id": "D1", "name": "one"})
+    other = theirs(tmp_path, "id: MO:1\nname: uno\nxref: MESH:D1", "id: MO:2\nname: eins\nxref: MESH:D1\nis_a: MO:1")
+    found = merged(tmp_path, source, other)
+    assert found["D1"].name == "one"
+    assert set(found["D1"].aliases) == {"uno", "eins"}
+    assert found["D1"].parents == ()
+
+
+def test_no_cycle_comes_of_a_merge(tmp_path: Path) -> None:
+    source = ours(
+        tmp_path,
+        {"id": "D1", "name": "one"},
+        {"id": "D2", "name": "two", "parents": ["D1"]},
+        {"id": "D3", "name": "three", "parents": ["D2"]},
+    )
+    other = theirs(
+        tmp_path,
+        "id: MO:3\nname: c\nxref: MESH:D3",
+        "id: MO:1\nname: a\nxref: MESH:D1\nis_a: MO:3",
+        "id: MO:2\nname: b\nxref: MESH:D2\nis_a: MO:3",
+    )
+    found = merged(tmp_path, source, other)
+    assert {entity.id: entity.parents for entity in found} == {"D1": (), "D2": ("D1",), "D3": ("D2",)}
+    assert_acyclic(found)
+
+
+def test_a_merged_edge_on_no_cycle_is_kept_beside_one_that_is(tmp_path: Path) -> None:
+    source = ours(
+        tmp_path,
+        {"id": "D1", "name": "one"},
+        {"id": "D2", "name": "two", "parents": ["D1"]},
+        {"id": "D3", "name": "three"},
+        {"id": "D4", "name": "four", "parents": ["D3"]},
+    )
+    other = theirs(  # turns both pairs round, and puts the first below the second
+        tmp_path,
+        "id: MO:4\nname: d\nxref: MESH:D4",
+        "id: MO:3\nname: c\nxref: MESH:D3\nis_a: MO:4",
+        "id: MO:2\nname: b\nxref: MESH:D2\nis_a: MO:3",
+        "id: MO:1\nname: a\nxref: MESH:D1\nis_a: MO:2",
+    )
+    found = merged(tmp_path, source, other)
+    assert_acyclic(found)
+    assert found["D2"].parents == ("D1", "D3")
+
+
+def test_match_by_our_xref_and_by_their_own_id(tmp_path: Path) -> None:
+    source = ours(
+        tmp_path, {"id": "X:1", "name": "one", "xrefs": ["MESH:D1"]}, {"id": "X:2", "name": "two", "xrefs": ["D2"]}
+    )
+    build(
+        tmp_path / "theirs",
+        "jsonl",
+        write_jsonl(tmp_path / "t.jsonl", {"id": "D1", "name": "uno"}, {"id": "D2", "name": "dos"}),
+    )
+    found = merged(tmp_path, source, tmp_path / "theirs")
+    assert found["X:1"].names == ("one", "uno")
+    assert found["X:2"].names == ("two",)
+
+
+def test_other_prefixes_do_not_match(tmp_path: Path) -> None:
+    source = ours(tmp_path, {"id": "D1", "name": "one"}, {"id": "D2", "name": "two"})
+    other = theirs(tmp_path, "id: MO:1\nname: uno\nxref: OMIM:D1", "id: MO:2\nname: dos\nxref: DOID:D2")
+    assert merged(tmp_path, source, other, on=("MESH", "DOID"))["D1"].names == ("one",)
+    assert Ontology.load(tmp_path / "out")["D2"].names == ("two", "dos")
+
+
+def test_a_retired_id_matches_and_keeps_parents_right(tmp_path: Path) -> None:
+    source = ours(tmp_path, {"id": "D2", "name": "top", "retired": ["D1"]}, {"id": "D3", "name": "bottom"})
+    other = theirs(tmp_path, "id: MO:1\nname: summit\nxref: MESH:D1", "id: MO:2\nname: foot\nxref: MESH:D3\nis_a: MO:1")
+    found = merged(tmp_path, source, other)
+    assert found["D2"].names == ("top", "summit")
+    assert found["D3"].parents == ("D2",)
+
+
+def test_two_merges_in_one_build(tmp_path: Path) -> None:
+    source = ours(tmp_path, {"id": "D1", "name": "one"})
+    first = theirs(tmp_path, 'id: A:1\nname: uno\nxref: MESH:D1\ndef: "First." []', name="first")
+    second = theirs(tmp_path, 'id: B:1\nname: eins\nxref: MESH:D1\ndef: "Second." []', name="second")
+    found = merged(tmp_path, source, first, second)
+    assert found["D1"].name == "one"
+    assert set(found["D1"].aliases) == {"uno", "eins"}
+    assert found["D1"].definition == "First."
+
+
+def test_merging_with_a_bad_row_skipped(tmp_path: Path) -> None:
+    source = ours(tmp_path, {"id": "D1", "name": "one"}, {"id": "D1", "name": "one again"})
+    other = theirs(tmp_path, "id: MO:1\nname: uno\nxref: MESH:D1")
+    found = merged(tmp_path, source, other, skip_bad_rows=True)
+    assert found["D1"].names == ("one", "uno")
+
+
+def test_types_found_by_a_merged_hierarchy_are_complete(tmp_path: Path) -> None:
+    source = ours(tmp_path, {"id": "D1", "name": "one"}, {"id": "D2", "name": "two"}, {"id": "D3", "name": "alone"})
+    other = theirs(tmp_path, "id: MO:1\nname: a\nxref: MESH:D1", "id: MO:2\nname: b\nxref: MESH:D2\nis_a: MO:1")
+    assert_complete(merged(tmp_path, source, other))
+
+
+def test_merging_twice_gives_the_same_bytes_and_records_its_input(tmp_path: Path) -> None:
+    source = ours(tmp_path, {"id": "D1", "name": "one"}, {"id": "D2", "name": "two"})
+    other = theirs(tmp_path, "id: MO:1\nname: a\nxref: MESH:D1", "id: MO:2\nname: b\nxref: MESH:D2\nis_a: MO:1")
+    merged(tmp_path, source, other)
+    first = contents(tmp_path / "out")
+    again = build(tmp_path / "again", "jsonl", source, merge_with=(other,), merge_on=("MESH",))
+    assert contents(tmp_path / "again") == first
+    assert {item["name"] for item in again.artifact.inputs} == {"ours.jsonl", "theirs"}
+
+
+def test_merge_and_on_go_together(tmp_path: Path) -> None:
+    source = ours(tmp_path, {"id": "D1", "name": "one"})
+    with pytest.raises(ConfigError, match="--merge and --on go together"):
+        build(tmp_path / "out", "jsonl", source, merge_on=("MESH",))
+    with pytest.raises(ConfigError, match="--merge and --on go together"):
+        build(tmp_path / "out", "jsonl", source, merge_with=(tmp_path,))
+    with pytest.raises(NotAnArtifactError, match="nowhere"):
+        merged(tmp_path, source, tmp_path / "nowhere")
