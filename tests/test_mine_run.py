@@ -345,3 +345,20 @@ def test_an_ontology_without_usable_names(tmp_path: Path, capsys: pytest.Capture
     assert kriss(["mine", str(tmp_path / "o"), str(tmp_path / "a.txt"), "--out", str(tmp_path / "m")]) == 1
     assert "no name that can be looked for" in complaint(capsys)
     assert not (tmp_path / "m").exists()
+
+
+def test_names_go_on_over_the_end_of_a_wrapped_line(ontology: Ontology, tmp_path: Path) -> None:
+    long_line = "In this long line of a note there is much to say about breast"
+    (tmp_path / "wrapped.txt").write_text(f"{long_line}\nneoplasms, and more.\n\nAspirin\ninsulin\n")
+    report = mine(MineConfig(), ontology, [tmp_path / "wrapped.txt"], tmp_path / "m")
+    surfaces = pq.read_table(tmp_path / "m" / "mentions.parquet").column("surface").to_pylist()
+    assert sorted(surfaces) == ["Aspirin", "breast neoplasms", "insulin"]
+    assert report.characters == len((tmp_path / "wrapped.txt").read_text())
+
+
+def test_files_of_one_name_in_two_folders_both_count(ontology: Ontology, tmp_path: Path) -> None:
+    for folder, text in (("a", "severe asthma"), ("b", "mild migraine")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "note.txt").write_text(text)
+    report = mine(MineConfig(), ontology, [tmp_path / "a", tmp_path / "b"], tmp_path / "m")
+    assert (report.documents, report.hits, report.superseded) == (2, 2, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,10 +14,15 @@ from kriss.mine.documents import Document, Problems, flaw_of, join_text, stem
 _BOM = b"\xef\xbb\xbf"
 _IDS = ("id", "pmid", "_id")
 _TEXTS = ("text", "abstract", "body")
+_WRAPPED = re.compile(r"(?<=[^\n]{60})\r?\n(?=\S)")
+"""The end of a long line followed by another: a paragraph was wrapped there, and a name may go on."""
 
 
 def read_text(path: Path, problems: Problems, stripe: int, stripes: int) -> Iterator[Document]:
-    """Yield the file as one document, to the character: brat's offsets count carriage returns too."""
+    """Yield the file as one document, to the character: brat's offsets count carriage returns too.
+
+    Where a paragraph was wrapped at the end of a long line, blanks stand in the place of the line end.
+    """
     if stripe:
         return
     with open_bytes(path) as stream, reading(path):
@@ -31,7 +37,7 @@ def read_text(path: Path, problems: Problems, stripe: int, stripes: int) -> Iter
         place = Place(path, 1 + text.count("\n", 0, text.index("\0")))
         problems.add("the text holds a NUL character", place, stem(path))
     elif text.strip():
-        yield Document(stem(path), text, 0)
+        yield Document(stem(path), _WRAPPED.sub(lambda end: " " * len(end[0]), text), 0)
 
 
 def read_jsonl(path: Path, problems: Problems, stripe: int, stripes: int) -> Iterator[Document]:

@@ -21,6 +21,7 @@ from kriss.mine.matcher import Hits, Matcher
 from kriss.mine.plan import Shard
 from kriss.mine.readers import read_documents
 from kriss.mine.sample import document_number, keep
+from kriss.mine.sources import Format, detect_format
 from kriss.ontology.arrowfile import key_of
 
 CANDIDATES = pa.schema(
@@ -126,15 +127,20 @@ def _mine(
 def _wanted(
     shard: Shard, excluded: frozenset[str], problems: Problems, summary: Summary, keys: list[tuple[int, int, bool]]
 ) -> Iterator[Document]:
-    """Yield the documents to search; note which documents, and which deletions, the shard holds."""
+    """Yield the documents to search; note which PubMed records, and which deletions, the shard holds.
+
+    Only PubMed's files replace each other's records; elsewhere one id in two files is only a name.
+    """
     drop = frozenset(shard.drop)
+    is_pubmed = detect_format(shard.file) is Format.PUBMED
     for record in read_documents(shard.file, problems, stripe=shard.stripe, stripes=shard.stripes):
         if isinstance(record, Deleted):
             keys.append((key_of(record.id), -1, True))
         elif record.id in excluded:
             summary.excluded += 1
         else:
-            keys.append((key_of(record.id), record.ordinal, False))
+            if is_pubmed:
+                keys.append((key_of(record.id), record.ordinal, False))
             if record.ordinal not in drop:
                 yield record
 
