@@ -332,6 +332,8 @@ def test_report_and_names(ontology: Ontology, corpus: Path, tmp_path: Path, caps
     shown = capsys.readouterr().out
     for expected_text in ("documents", "1,800", "at least 16 hits", "Thing", "[[", "asthma"):
         assert expected_text in shown
+    assert kriss(["mine", "report", str(tmp_path / "m")]) == 0
+    assert "[[" not in capsys.readouterr().out
     assert kriss(["mine", "names", onto]) == 0
     assert "kept" in capsys.readouterr().out
     assert kriss(["mine", "report", onto]) == 1

@@ -41,6 +41,8 @@ class MineProgress:
                 self._bar.update(self._task, description="building the automaton", total=event["shards"])
             case "resumed" if event["shards"]:
                 self._bar.update(self._task, advance=event["shards"])
+            case "again" if event["shards"]:
+                self._bar.update(self._task, total=(self._bar.tasks[0].total or 0) + event["shards"])
             case "ready":
                 self._since = self._bar.get_time()
                 self._bar.update(self._task, description="mining")

@@ -11,7 +11,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from kriss.errors import InputError, KrissError
-from kriss.mine.worker import RECORD
+
+RECORD = 8
+"""Bytes of a shard number on its way to the workers."""
 
 
 class Pool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -78,7 +79,7 @@ def examples(folder: Path, count: int, seed: int = 0) -> list[Example]:
     rows = sorted(random.Random(seed).sample(range(len(table)), min(count, len(table))))  # noqa: S311 - not a secret
     return [
         Example(row["entity"], row["document"], row["left"], row["surface"], row["right"])
-        for row in table.take(rows).to_pylist()
+        for row in table.take(pa.array(rows, pa.int64())).to_pylist()
     ]
 
 

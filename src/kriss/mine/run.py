@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -151,26 +151,33 @@ def _prepare(work: Path, plan: Plan, ontology: Ontology, excluded: list[str]) ->
 def _mine_all(plan: Plan, work: Path, make_engine: MakeEngine, progress: Progress) -> list[Shard]:
     """Mine what is not mined yet, then again those shards in which a record is replaced by a later one."""
     shards = plan.shards()
-    progress({"event": "plan", "shards": len(shards), "bytes": sum(file.stat().st_size for file in plan.files)})
-    todo = [shard for shard in shards if not shard_folder(work, shard).is_dir()]
+    todo = _not_mined(shards, work)
+    progress({"event": "plan", "shards": len(shards)})
     progress({"event": "resumed", "shards": len(shards) - len(todo)})
-    _run(todo, work, make_engine, progress)
-    dropped = superseded([shard_folder(work, shard) for shard in shards], [plan.files.index(s.file) for s in shards])
-    shards = [replace(shard, drop=tuple(dropped.get(shard.number, ()))) for shard in shards]
-    again = [shard for shard in shards if shard.drop and not shard_folder(work, shard).is_dir()]
-    for shard in again:
-        (work / f"drop-{shard.number:05d}.json").write_text(json.dumps(shard.drop), encoding="utf-8")
-    _run(again, work, make_engine, progress)
+    with ExitStack() as stack:
+        engine = stack.enter_context(make_engine(work)) if todo else None
+        _run(engine, todo, progress)
+        dropped = superseded(
+            [shard_folder(work, shard) for shard in shards], [plan.files.index(s.file) for s in shards]
+        )
+        shards = [replace(shard, drop=tuple(dropped.get(shard.number, ()))) for shard in shards]
+        again = _not_mined(shards, work)
+        for shard in again:
+            (work / f"drop-{shard.number:05d}.json").write_text(json.dumps(shard.drop), encoding="utf-8")
+        progress({"event": "again", "shards": len(again)})
+        _run(engine or (stack.enter_context(make_engine(work)) if again else None), again, progress)
     return shards
 
 
-def _run(shards: list[Shard], work: Path, make_engine: MakeEngine, progress: Progress) -> None:
-    if not shards:
-        return
-    # The largest first, so that the workers end together.
-    order = sorted(shards, key=lambda shard: (-shard.file.stat().st_size // shard.stripes, shard.number))
-    with make_engine(work) as engine:
-        for event in engine.mine([shard.number for shard in order]):
+def _not_mined(shards: list[Shard], work: Path) -> list[Shard]:
+    """Return the shards without a result: the largest first, so that the workers end together."""
+    lacking = [shard for shard in shards if not shard_folder(work, shard).is_dir()]
+    return sorted(lacking, key=lambda shard: (-shard.file.stat().st_size // shard.stripes, shard.number))
+
+
+def _run(engine: Engine | None, shards: list[Shard], progress: Progress) -> None:
+    if engine and shards:
+        for event in engine.mine([shard.number for shard in shards]):
             progress(event)
 
 

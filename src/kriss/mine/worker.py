@@ -17,9 +17,9 @@ from kriss.errors import KrissError
 from kriss.mine.matcher import Matcher
 from kriss.mine.names import Names
 from kriss.mine.plan import Plan, Shard
+from kriss.mine.pool import RECORD
 from kriss.mine.shard import mine_shard
 
-RECORD = 8
 _LONGEST = 3500
 """A pipe passes on whole what is shorter than 4096 bytes; a message is cut to fit."""
 
