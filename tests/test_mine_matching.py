@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kriss.errors import InputError
-from kriss.mine.boundaries import is_end, is_start
+from kriss.mine.boundaries import is_end, is_fragment, is_start
 from kriss.mine.casing import fits, key, turned_round
 from kriss.mine.config import MineConfig
 from kriss.mine.matcher import Matcher
@@ -58,7 +58,7 @@ def brute_force(entities: list[list[str]], text: str, config: MineConfig) -> Fou
                 usable = len(surface) >= config.min_length and any(char.isalpha() for char in surface)
                 common = surface.lower() in common_words() and not surface.isupper()
                 if owners and usable and not common:
-                    if len(owners) == 1:
+                    if len(owners) == 1 and not is_fragment(text[:at], surface, text[end:], common_words()):
                         found.append((at, end, owners.pop()))
                     step = end - at
                     break
@@ -75,7 +75,28 @@ def written(surface: str, name: str, config: MineConfig) -> bool:
 
 PIECES = [
     *("IL-2", "IL", "TNF", "alpha", "β-catenin", "catenin", "5'-UTR", "UTR", "Breast", "breast", "cancer", "Cancer"),
-    *("Neoplasms", "AIDS", "aids", "lung", "cell", "cells", "vitamin", "D", "1,25", "25", "2", "e\u0301", "ü", "文"),
+    *(
+        "Eden ",
+        " Prairie",
+        "yl ",
+        " acid",
+        "ium ",
+        "oxide",
+        "Neoplasms",
+        "AIDS",
+        "aids",
+        "lung",
+        "cell",
+        "cells",
+        "vitamin",
+        "D",
+        "1,25",
+        "25",
+        "2",
+        "e\u0301",
+        "ü",
+        "文",
+    ),
     *(" ", " ", " ", " ", "-", "–", "'", "’", ",", ".", ", ", "(", ")", "/", "\n", "“", "”", "\u00a0", "_", "—", "+"),
 ]
 pieces = st.lists(st.sampled_from(PIECES), min_size=1, max_size=5).map("".join).map(str.strip).filter(bool)
@@ -134,6 +155,9 @@ def test_documents_do_not_touch_each_other(documents: list[str]) -> None:
         ("asthma—asthma–asthma", ["asthma", "asthma"]),
         ("асматический asthma مرض asthma", ["asthma", "asthma"]),
         ("an\u200basthma of asthma\u0301", ["asthma"]),
+        ("West Asthma Initiative, of Asthma, The Asthma. Asthma Is", ["Asthma", "Asthma", "Asthma"]),
+        ("asthma acid, asthma tetraacetic acid, asthma and acid", ["asthma"]),
+        ("phosphatidyl insulin, methyl-insulin, sodium insulin", ["insulin"]),
     ],
 )
 def test_words(text: str, found: list[str]) -> None:

@@ -12,6 +12,14 @@ many hits at once, and asks here about the rest.
 | `1,25-dihydroxyvitamin D` | | `25-dihydroxyvitamin D` |
 | `"asthma"`, `(asthma)`, `asthma/COPD` | `asthma` | |
 | `insulin-like growth factor` | | `insulin` |
+
+A third function tells when what was found is only part of a longer name that the ontology lacks:
+
+| text | not found |
+|---|---|
+| `Eden Prairie, MN`, `Alzheimer Disease Neuroimaging Initiative` | `Prairie`, `Alzheimer Disease` |
+| `ethylenediamine tetraacetic acid`, `bile acid` | `ethylenediamine`, `bile` |
+| `phosphatidyl ethanolamine`, `tetrazolium bromide` | `ethanolamine`, `bromide` |
 """
 
 from __future__ import annotations
@@ -84,3 +92,26 @@ def _ends_before_hyphen(text: str, at: int) -> bool:
         and suffix.isalpha()
         and (suffix not in _GREEK and suffix not in _OTHER_THING)
     )
+
+
+_CAPITALIZED_BEFORE = re.compile(r"(?<![^\s(])([A-Z][a-z]+) \Z")
+_CAPITALIZED_AFTER = re.compile(r" ([A-Z][a-z]+)")
+_ACID_AFTER = re.compile(r" (?:[\w-]+ic )?acids?\b")
+_GROUP_BEFORE = re.compile(r"[a-z]yl \Z")
+_CATION_BEFORE = re.compile(r"[a-z]ium \Z")
+_ANION = re.compile(r"(?:ide|ate|ite)s?\Z")
+
+
+def is_fragment(left: str, mention: str, right: str, common: frozenset[str]) -> bool:
+    """Tell whether a mention is a piece of a proper name or of a compound; `common` are ordinary words.
+
+    Of `left` and `right` the nearest REACH characters matter.
+    """
+    left, right = left[-REACH:], right[:REACH]
+    if mention[0].isupper() and not mention.isupper():
+        for found in (_CAPITALIZED_BEFORE.search(left), _CAPITALIZED_AFTER.match(right)):
+            if found and found[1].lower() not in common:
+                return True
+    if _ACID_AFTER.match(right) or _GROUP_BEFORE.search(left):
+        return True
+    return _ANION.search(mention) is not None and _CATION_BEFORE.search(left) is not None

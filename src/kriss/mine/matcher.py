@@ -2,6 +2,7 @@
 
 What is found is defined thus: of all stretches of the text that start and end at word boundaries
 and are a way to write some name, take the leftmost, of those the longest, and go on behind it.
+Those that belong to one entity, and are not visibly a piece of a longer name, are the hits.
 
 The automaton's patterns begin with a blank, and so does every place in its text where a word may
 start; it never enters the middle of a word, which makes it about four times as fast as a search
@@ -10,16 +11,16 @@ for the bare names. Many documents are searched at once, so that boundaries are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 from numpy.typing import NDArray
 
-from kriss.mine.boundaries import REACH, is_end, is_start
+from kriss.mine.boundaries import REACH, is_end, is_fragment, is_start
 from kriss.mine.casing import key
-from kriss.mine.names import TAKEN, Names
+from kriss.mine.names import TAKEN, Names, common_words
 
 _NO, _YES, _ASK = 0, 1, 2
 _DIGIT = np.array([48 <= byte <= 57 for byte in range(256)])
@@ -95,7 +96,7 @@ class Matcher:
         for pattern, first, last in zip(number.tolist(), start.tolist(), end.tolist(), strict=True):
             if first >= free and (form := form_of(data[first:last], pattern)) >= TAKEN:
                 free = last
-                if form != TAKEN:
+                if form != TAKEN and not (_may_be_fragment(data, first, last) and _is_fragment(data, first, last)):
                     kept.append((first, last, form))
         return kept
 
@@ -122,12 +123,27 @@ class Matcher:
         return good
 
 
-def _asked(data: bytes, at: int, question: object) -> bool:
-    """Put a question about one place in the text to `boundaries`, which speaks of characters."""
-    left = data[max(at - 16, 0) : at].decode("utf-8", "ignore").rpartition("\0")[2]
+def _may_be_fragment(data: bytes, first: int, last: int) -> bool:
+    """Tell at a glance whether `boundaries` must be asked: a capital, or what compounds are made of."""
+    return 65 <= data[first] <= 90 or data[first - 3 : first] in (b"yl ", b"um ") or b"acid" in data[last : last + 48]
+
+
+def _is_fragment(data: bytes, first: int, last: int) -> bool:
+    left, right = _around(data, first)[0], _around(data, last)[1]
+    return is_fragment(left, data[first:last].decode(), right, common_words())
+
+
+def _around(data: bytes, at: int) -> tuple[str, str]:
+    """Return the characters of the document before and after a place, as far as any decision looks."""
+    left = data[max(at - 4 * REACH, 0) : at].decode("utf-8", "ignore").rpartition("\0")[2]
     right = data[at : at + 4 * REACH + 8].decode("utf-8", "ignore").partition("\0")[0]
-    assert callable(question)
-    return bool(question(left + right, len(left)))
+    return left, right
+
+
+def _asked(data: bytes, at: int, question: Callable[[str, int], bool]) -> bool:
+    """Put a question about one place in the text to `boundaries`, which speaks of characters."""
+    left, right = _around(data, at)
+    return question(left + right, len(left))
 
 
 def _hits(kept: list[tuple[int, int, int]], data: bytes, encoded: list[bytes]) -> Hits:
