@@ -18,6 +18,7 @@ A third function tells when what was found is only part of a longer name that th
 | text | not found |
 |---|---|
 | `Eden Prairie, MN`, `Alzheimer Disease Neuroimaging Initiative` | `Prairie`, `Alzheimer Disease` |
+| `H. neptunium` | `neptunium` |
 | `ethylenediamine tetraacetic acid`, `bile acid` | `ethylenediamine`, `bile` |
 | `phosphatidyl ethanolamine`, `tetrazolium bromide` | `ethanolamine`, `bromide` |
 """
@@ -95,7 +96,8 @@ def _ends_before_hyphen(text: str, at: int) -> bool:
 
 
 _CAPITALIZED_BEFORE = re.compile(r"(?<![^\s(])([A-Z][a-z]+) \Z")
-_CAPITALIZED_AFTER = re.compile(r" ([A-Z][a-z]+)")
+_CAPITALIZED_AFTER = re.compile(r" [A-Z][a-z]+")
+_GENUS_BEFORE = re.compile(r"(?<![^\s(])[A-Z]\. \Z")
 _ACID_AFTER = re.compile(r" (?:[\w-]+ic )?acids?\b")
 _GROUP_BEFORE = re.compile(r"[a-z]yl \Z")
 _CATION_BEFORE = re.compile(r"[a-z]ium \Z")
@@ -109,9 +111,11 @@ def is_fragment(left: str, mention: str, right: str, common: frozenset[str]) -> 
     """
     left, right = left[-REACH:], right[:REACH]
     if mention[0].isupper() and not mention.isupper():
-        for found in (_CAPITALIZED_BEFORE.search(left), _CAPITALIZED_AFTER.match(right)):
-            if found and found[1].lower() not in common:
-                return True
+        before = _CAPITALIZED_BEFORE.search(left)  # an ordinary word may only stand first in its sentence
+        if _CAPITALIZED_AFTER.match(right) or (before and before[1].lower() not in common):
+            return True
+    if mention[0].islower() and _GENUS_BEFORE.search(left):
+        return True
     if _ACID_AFTER.match(right) or _GROUP_BEFORE.search(left):
         return True
     return _ANION.search(mention) is not None and _CATION_BEFORE.search(left) is not None

@@ -125,7 +125,13 @@ class Matcher:
 
 def _may_be_fragment(data: bytes, first: int, last: int) -> bool:
     """Tell at a glance whether `boundaries` must be asked: a capital, or what compounds are made of."""
-    return 65 <= data[first] <= 90 or data[first - 3 : first] in (b"yl ", b"um ") or b"acid" in data[last : last + 48]
+    before = data[first - 3 : first]
+    return (
+        65 <= data[first] <= 90
+        or before in (b"yl ", b"um ")
+        or before.endswith(b". ")
+        or b"acid" in data[last : last + 48]
+    )
 
 
 def _is_fragment(data: bytes, first: int, last: int) -> bool:
