@@ -71,12 +71,14 @@ class Watch:
         ...
     watch.peak  # of the sum over all of them; a page that several share counts once
 
-    `watch.private` has, by command line and process id, the peak of what a process shares with none.
+    By command line and process id, `watch.private` has the peak of what a process shares with none, and
+    `watch.shared` that of the rest.
     """
 
     def __init__(self, every: float = 0.25, root: int | None = None) -> None:
         self.peak = 0.0
         self.private: dict[tuple[str, int], float] = {}
+        self.shared: dict[tuple[str, int], float] = {}
         self._every = every
         self._root = root or os.getpid()
         self._done = threading.Event()
@@ -104,7 +106,8 @@ class Watch:
                 size = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines}
                 total += size.get("Pss", 0.0)
                 own = size.get("Private_Clean", 0.0) + size.get("Private_Dirty", 0.0)
-                self.private[command, pid] = max(self.private.get((command, pid), 0.0), own)
+                for known, now in ((self.private, own), (self.shared, size.get("Rss", 0.0) - own)):
+                    known[command, pid] = max(known.get((command, pid), 0.0), now)
             self.peak = max(self.peak, total)
 
 

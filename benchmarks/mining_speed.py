@@ -203,6 +203,7 @@ def step_mine(argument: dict[str, Any]) -> dict[str, Any]:
     began = time.perf_counter()
     from kriss.mine import run
     from kriss.mine.config import MineConfig
+    from kriss.mine.names import write_names
     from kriss.mine.pool import Pool
     from kriss.ontology import Ontology
 
@@ -228,8 +229,6 @@ def step_mine(argument: dict[str, Any]) -> dict[str, Any]:
         names.append(time.perf_counter() - start)
         return answer
 
-    from kriss.mine.names import write_names
-
     out, workers = Path(argument["out"]), argument["workers"]
     shutil.rmtree(out.with_name(f".{out.name}.mining"), ignore_errors=True)  # never take up an interrupted run
     with Watch(0.5) as watch, patch.object(run, "write_names", timed):
@@ -243,7 +242,8 @@ def step_mine(argument: dict[str, Any]) -> dict[str, Any]:
         )
     seconds = time.perf_counter() - began
     # The process that builds the automaton has the lowest number; the workers are its forks.
-    pids = sorted((pid, own) for (command, pid), own in watch.private.items() if "kriss.mine.worker" in command)
+    forks = sorted((which for which in watch.private if "kriss.mine.worker" in which[0]), key=lambda which: which[1])
+    forks = forks[1 : 1 + workers]
     return {
         "seconds": seconds,
         "names": sum(names),
@@ -252,8 +252,8 @@ def step_mine(argument: dict[str, Any]) -> dict[str, Any]:
         "hits": done.hits,
         "mentions": done.mentions,
         "peak": watch.peak,
-        "builder": pids[0][1] if pids else 0.0,
-        "workers": [own for _, own in pids[1 : 1 + workers]],
+        "private": [watch.private[which] for which in forks],
+        "shared": [watch.shared[which] for which in forks],
     }
 
 
@@ -382,10 +382,8 @@ def table(raw: dict[str, Any]) -> list[Figure]:
         Figure("two workers, automaton and all", size / two["seconds"], "MB/s"),
         Figure("memory with one worker, at the peak", one["peak"], "MB"),
         Figure("memory with two workers, at the peak", two["peak"], "MB"),
-        *(
-            Figure(f"of it, private to worker {number}", own, "MB")
-            for number, own in enumerate(two["workers"], start=1)
-        ),
+        Figure("of it, shared by the two: the automaton", min(two["shared"], default=0.0), "MB"),
+        Figure("of it, private to a worker: its round of text", max(two["private"], default=0.0), "MB"),
         Figure(f"matching alone, on {small:,.1f} MB", small / raw["matcher"]["seconds"], "MB/s"),
     ]
     for peer, least in PEERS.items():

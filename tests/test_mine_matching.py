@@ -239,3 +239,7 @@ def test_dropped_at_sight_and_nothing_left() -> None:
         assert dropped == [("ab", Verdict.TOO_SHORT), ("123", Verdict.NO_LETTER)]
         with pytest.raises(InputError, match="no name that can be looked for"):
             write_names(table.slice(0, 2), MineConfig(), Path(folder))
+
+
+def test_a_name_that_ends_in_a_quotation_mark_at_the_end_of_the_text() -> None:
+    assert matched([["IL-2"], ["IL-2'"], ["IL-2 ()."]], "IL-2") == [(0, 4, 0)]

@@ -20,7 +20,8 @@ def sample(documents: list[tuple[str, str, list[tuple[int, int]]]], config: Mine
     hits = Hits(columns[:, 0], columns[:, 1], columns[:, 1] + 3, columns[:, 2])
     numbers = np.array([document_number(name, config.seed) for name, _, _ in documents], dtype=np.uint64)
     kept = keep(hits, columns[:, 2], [text for _, text, _ in documents], numbers, config)
-    return {(int(columns[k.index, 2]), k.split, k.number, k.likeness) for k in kept}
+    entities = columns[kept.index, 2].tolist()
+    return set(zip(entities, kept.split.tolist(), kept.number.tolist(), kept.likeness.tolist(), strict=True))
 
 
 def plainly(documents: list[tuple[str, str, list[tuple[int, int]]]], config: MineConfig) -> Sampled:

@@ -23,7 +23,7 @@ _OPENING_OTHER = re.compile(
 )
 """The same beyond ASCII: quotation marks, dashes between clauses, spaces, mathematical signs."""
 
-_KEY_TABLE = bytes(32 if byte in OPENING else byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
+KEY_TABLE = bytes(32 if byte in OPENING else byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
 
 _RUN = re.compile(rb"[A-Za-z0-9]+")
 _SHORT_WORDS = {b"of", b"in", b"to", b"by", b"on", b"or", b"at", b"an", b"as", b"is", b"no", b"de"}
@@ -59,7 +59,7 @@ def key(text: bytes) -> bytes:
     """
     if not text.isascii():
         text = _OPENING_UTF8.sub(lambda found: b" " * len(found[0]), text)
-    return text.translate(_KEY_TABLE)
+    return text.translate(KEY_TABLE)
 
 
 def fits(surface: bytes, name: bytes) -> bool:

@@ -8,9 +8,9 @@ Of mentions in near-identical contexts only the one with the smallest number cou
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,8 @@ from kriss.ontology.arrowfile import key_of
 Uint64 = NDArray[np.uint64]
 _LIKENESS = 60
 """How many characters on each side are compared to tell whether two contexts are alike."""
-_NO_LETTERS = re.compile(r"[\W\d_]+")
+_LOWER = bytes(byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
+_NO_LETTERS = bytes(byte for byte in range(128) if not chr(byte).isalpha())
 
 
 def mixed(values: Uint64) -> Uint64:
@@ -53,24 +54,25 @@ def split_of(documents: Uint64, config: MineConfig) -> NDArray[np.int8]:
 
 def likeness(text: str, start: int, end: int) -> int:
     """Return a number that is the same for contexts alike but for case, digits and punctuation."""
-    around = text[max(start - _LIKENESS, 0) : start] + "\0" + text[end : end + _LIKENESS]
-    return key_of(_NO_LETTERS.sub(" ", around.lower()).strip())
+    left = text[max(start - _LIKENESS, 0) : start].encode().translate(_LOWER, _NO_LETTERS)
+    right = text[end : end + _LIKENESS].encode().translate(_LOWER, _NO_LETTERS)
+    return crc32(left) << 32 | crc32(right)
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """One hit that made it into a sample: its index among the hits, and what it is ranked by."""
+    """The hits that made it into a sample: their indices, and what they are ranked by."""
 
-    index: int
-    split: int
-    number: int
-    likeness: int
+    index: NDArray[np.int64]
+    split: NDArray[np.int8]
+    number: Uint64
+    likeness: Uint64
 
 
-def keep(
-    hits: Hits, entities: NDArray[np.int32], texts: Sequence[str], documents: Uint64, config: MineConfig
-) -> Iterator[Kept]:
-    """Yield the sample of some documents, by entity, split and number; `entities` are those of the hits."""
+def keep(hits: Hits, entities: NDArray[np.int32], texts: Sequence[str], documents: Uint64, config: MineConfig) -> Kept:
+    """Return the sample of some documents, by entity, split and number; `entities` are those of the hits."""
+    chosen: list[int] = []
+    likenesses: list[int] = []
     of_document = documents[hits.document]
     number = draw(of_document, hits.start)
     split = split_of(of_document, config)
@@ -79,16 +81,19 @@ def keep(
     order = order[_rank(group[order] * (len(texts) + 1) + hits.document[order]) < config.per_document]
     order = order[np.lexsort((hits.start[order], hits.document[order], number[order], group[order]))]
     seen: set[int] = set()
-    current = -1
-    for index, of_group in zip(order.tolist(), group[order].tolist(), strict=True):
+    current, most = -1, config.per_entity
+    columns = (order, group[order], hits.document[order], hits.start[order], hits.end[order])
+    for index, of_group, document, start, end in zip(*(column.tolist() for column in columns), strict=True):
         if of_group != current:
             current, seen = of_group, set()
-        if len(seen) < config.per_entity:
-            text = texts[hits.document[index]]
-            alike = likeness(text, int(hits.start[index]), int(hits.end[index]))
+        if len(seen) < most:
+            alike = likeness(texts[document], start, end)
             if alike not in seen:
                 seen.add(alike)
-                yield Kept(index, int(split[index]), int(number[index]), alike)
+                chosen.append(index)
+                likenesses.append(alike)
+    kept = np.array(chosen, dtype=np.int64)
+    return Kept(kept, split[kept], number[kept], np.array(likenesses, dtype=np.uint64))
 
 
 def _rank(groups: NDArray[np.int64]) -> NDArray[np.int64]:

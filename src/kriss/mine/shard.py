@@ -107,7 +107,7 @@ def _mine(
     problems, summary = Problems(), Summary()
     counts: Counter[int] = Counter()
     keys: list[tuple[int, int, bool]] = []
-    with pq.ParquetWriter(draft / "candidates.parquet", CANDIDATES, compression="zstd") as writer:
+    with pq.ParquetWriter(draft / "candidates.parquet", CANDIDATES, compression="lz4", use_dictionary=False) as writer:
         for documents in _rounds(_wanted(shard, excluded, problems, summary, keys)):
             hits = _find(documents, matcher, beat)
             summary.documents += len(documents)
@@ -178,26 +178,27 @@ def _sample(hits: Hits, documents: list[Document], matcher: Matcher, config: Min
     forms, texts = matcher.names.forms, [document.text for document in documents]
     numbers = np.array([document_number(document.id, config.seed) for document in documents], dtype=np.uint64)
     entities = np.array(forms.entity, dtype=np.int32)[hits.form]
-    rows = []
-    for kept in keep(hits, entities, texts, numbers, config):
-        form, document = hits.form[kept.index], documents[hits.document[kept.index]]
-        start, end = int(hits.start[kept.index]), int(hits.end[kept.index])
-        rows.append(
-            (
-                forms.entity[form],
-                kept.split,
-                kept.number,
-                kept.likeness,
-                document.id,
-                start,
-                end,
-                document.text[start:end],
-                forms.preferred[form],
-                document.text[max(start - config.context, 0) : start],
-                document.text[end : end + config.context],
-            )
-        )
-    return _table(rows, CANDIDATES)
+    kept = keep(hits, entities, texts, numbers, config)
+    index, start, end = kept.index, hits.start[kept.index], hits.end[kept.index]
+    document = hits.document[index].tolist()
+    spans = list(zip([texts[number] for number in document], start.tolist(), end.tolist(), strict=True))
+    context = config.context
+    columns = (
+        entities[index],
+        kept.split,
+        kept.number,
+        kept.likeness,
+        [documents[number].id for number in document],
+        start,
+        end,
+        [text[first:last] for text, first, last in spans],
+        np.array(forms.preferred, dtype=bool)[hits.form[index]],
+        [text[max(first - context, 0) : first] for text, first, _ in spans],
+        [text[last : last + context] for text, _, last in spans],
+    )
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(columns, CANDIDATES, strict=True)], schema=CANDIDATES
+    )
 
 
 def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
