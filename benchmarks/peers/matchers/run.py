@@ -4,7 +4,8 @@
 
 FORMS is a text file with a form on each line, DOCUMENTS a JSON list of texts. One JSON object is
 printed: seconds to build, seconds to find, hits. The clock of the search starts with texts in
-memory and a matcher that is built, and stops when the offsets of the hits are known.
+memory and a matcher that is built, and stops when the offsets of the hits are known; the better of
+two passes counts, here and for kriss.
 
 Each is used as its documentation advises for a list of literal names: case-sensitive, since the
 forms are written out in all their cases. Each has its own notion of a word, so hits differ.
@@ -19,6 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+PASSES = 2
 Find = Callable[[str], int]
 """Finds the names in a text and returns how many there are."""
 
@@ -91,10 +93,13 @@ def main(peer: str, forms: Path, documents: Path) -> None:
     began = time.perf_counter()
     find = PEERS[peer](given)
     built = time.perf_counter()
-    hits = sum(map(find, texts))
-    ended = time.perf_counter()
+    passes = []
+    for _ in range(PASSES):
+        start = time.perf_counter()
+        hits = sum(map(find, texts))
+        passes.append(time.perf_counter() - start)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"build": built - began, "seconds": ended - built, "hits": hits, "rss": peak}))
+    print(json.dumps({"build": built - began, "seconds": min(passes), "passes": passes, "hits": hits, "rss": peak}))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ _OPENING_OTHER = re.compile(
 
 KEY_TABLE = bytes(32 if byte in OPENING else byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
 
+_CAPITALS = bytes(range(65, 91))
 _RUN = re.compile(rb"[A-Za-z0-9]+")
 _SHORT_WORDS = {b"of", b"in", b"to", b"by", b"on", b"or", b"at", b"an", b"as", b"is", b"no", b"de"}
 _PART = re.compile(r"[^\W_][\w' -]*")
@@ -87,7 +88,7 @@ def is_symbol(word: bytes, *, shouted: bool = False) -> bool:
 
     `shouted` says that the whole name is in capitals, as OMIM writes, so that they mean nothing.
     """
-    capitals = sum(65 <= byte <= 90 for byte in word)
+    capitals = len(word) - len(word.translate(None, _CAPITALS))
     if not capitals:
         return False
     if shouted:

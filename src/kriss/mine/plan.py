@@ -16,6 +16,7 @@ from typing import Any
 from kriss.artifacts import describe_inputs
 from kriss.config import from_mapping, to_mapping
 from kriss.mine.config import MineConfig
+from kriss.mine.sources import Format, detect_format
 
 SHARD_BYTES = 32 << 20
 """A larger file is cut into stripes of about this size, as it is on disk."""
@@ -48,6 +49,8 @@ class Plan:
         pieces = []
         for file in self.files:
             stripes = max(1, -(-file.stat().st_size // self.shard_bytes))
+            if stripes > 1 and detect_format(file) is Format.PUBMED:
+                stripes = 1  # records of one file may replace each other, and NLM's files are small
             pieces += [(file, stripe, stripes) for stripe in range(stripes)]
         return [Shard(number, *piece) for number, piece in enumerate(pieces)]
 

@@ -182,6 +182,6 @@ def _run(engine: Engine | None, shards: list[Shard], progress: Progress) -> None
 
 
 def _facts(summaries: list[Summary], replaced: int, files: int) -> dict[str, Any]:
-    names = ("documents", "characters", "hits", "excluded", "bad_documents")
+    names = ("documents", "characters", "hits", "excluded", "bad_documents", "superseded")
     facts: dict[str, Any] = {name: sum(getattr(summary, name) for summary in summaries) for name in names}
-    return facts | {"files": files, "superseded": replaced}
+    return facts | {"files": files, "superseded": facts["superseded"] + replaced}

@@ -55,6 +55,7 @@ class Summary:
     characters: int = 0
     hits: int = 0
     excluded: int = 0
+    superseded: int = 0
     bad_documents: int = 0
     shown: list[str] = field(default_factory=list)
     bad_file: str = ""
@@ -133,7 +134,13 @@ def _wanted(
     """
     drop = frozenset(shard.drop)
     is_pubmed = detect_format(shard.file) is Format.PUBMED
-    for record in read_documents(shard.file, problems, stripe=shard.stripe, stripes=shard.stripes):
+    records = read_documents(shard.file, problems, stripe=shard.stripe, stripes=shard.stripes)
+    if is_pubmed:
+        held = list(records)
+        latest = {record.id: record.ordinal for record in held if isinstance(record, Document)}
+        records = iter([r for r in held if isinstance(r, Deleted) or latest[r.id] == r.ordinal])
+        summary.superseded = sum(isinstance(record, Document) for record in held) - len(latest)
+    for record in records:
         if isinstance(record, Deleted):
             keys.append((key_of(record.id), -1, True))
         elif record.id in excluded:
