@@ -17,8 +17,11 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# Ontologies need nothing; mining needs KRISS_DATA, a folder with text/ and ontology/ as in docs/benchmarks.md.
 bench: $(STAMP)
 	$(BIN)/python benchmarks/ontology_scale.py
+	$(BIN)/python benchmarks/mining_scale.py
+	test -z "$$KRISS_DATA" || $(BIN)/python benchmarks/mining_speed.py
 
 clean:
 	rm -rf $(VENV) out
