@@ -13,13 +13,15 @@ class MineProgress:
     """Called with the events of a run; a context manager, as rich's bars are."""
 
     def __init__(self) -> None:
+        console = Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[pace]}"),
             TimeElapsedColumn(),
-            console=Console(stderr=True),
+            console=console,
+            disable=not console.is_terminal,  # in a log a bar is noise
         )
         self._task = self._bar.add_task("planning", total=None, pace="")
         self._documents = self._characters = self._hits = 0
