@@ -117,14 +117,15 @@ def test_killed_at_random_moments_it_ends_in_the_same_bytes(
     ontology: Ontology, corpus: Path, expected: dict[str, bytes], tmp_path: Path
 ) -> None:
     out = tmp_path / "killed"
-    command = [sys.executable, "-m", "kriss.cli", "mine", str(ontology.artifact.path), str(corpus), "--out", str(out)]
+    command = [sys.executable, "-m", "kriss.cli", "mine", str(ontology.artifact.path), str(corpus)]
+    command += ["--out", str(out), "--force"]
     draw = random.Random(11)
     kills = 0
-    for _ in range(6):
+    for _ in range(8):
         process = subprocess.Popen(
             command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
         )
-        time.sleep(draw.uniform(0.4, 2.2))
+        time.sleep(draw.uniform(0.2, 1.6))
         if process.poll() is None:
             if kills % 2:
                 os.killpg(process.pid, signal.SIGKILL)  # workers and all
@@ -133,7 +134,7 @@ def test_killed_at_random_moments_it_ends_in_the_same_bytes(
             kills += 1
         process.wait()
     assert kills >= 2
-    subprocess.run([*command, "--force"], check=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     assert contents(out) == expected
     assert [file.name for file in tmp_path.iterdir()] == ["killed"]
 
