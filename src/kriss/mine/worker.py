@@ -31,7 +31,6 @@ def main(work: Path, workers: int) -> int:
     matcher = Matcher(names)
     excluded_file = work / "excluded.txt"
     excluded = frozenset(excluded_file.read_text(encoding="utf-8").split("\n")) - {""}
-    _tell(event="ready", keys=len(names))
     parent = os.getppid()
     children = []
     for _ in range(workers):
@@ -39,6 +38,7 @@ def main(work: Path, workers: int) -> int:
         if child == 0:
             os._exit(_work(plan, matcher, excluded, work, os.getppid()))
         children.append(child)
+    _tell(event="ready", keys=len(names))
     failed = 0
     for child in children:
         _, status = os.waitpid(child, 0)
