@@ -9,7 +9,7 @@ plain read of the files comes first and leaves them in the page cache: the build
 not waiting for a disk. Memory is resident memory, pages of mapped files included.
 
 Run it on a machine that does nothing else: times are wall clock, and other work on the same cores
-doubles them. The load before and after stands above the table, so that a reader can tell.
+doubles them. The load before is told first, that after stands above the table.
 """
 
 from __future__ import annotations
@@ -17,48 +17,24 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benchmarks.figures import Figure, main_step, report, run_step
+else:  # run as a script, its folder is where modules are looked for
+    from figures import Figure, main_step, report, run_step
 
 HERE = Path(__file__).resolve().parent
 BLOCK = 16 << 20
 LOOKUPS, NAME_LOOKUPS, SEED = 100_000, 20_000, 7
 BUILD = "import sys; from kriss.cli import main; sys.argv[0] = 'kriss'; main()"
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One line of the table. `limit` is the target: at most so much, or at least when `at_least`."""
-
-    what: str
-    value: float
-    unit: str
-    limit: float | None = None
-    at_least: bool = False
-
-    @property
-    def verdict(self) -> str:
-        """PASS or MISS, or nothing where there is no target."""
-        if self.limit is None:
-            return ""
-        return "PASS" if (self.value > self.limit if self.at_least else self.value < self.limit) else "MISS"
-
-    def line(self) -> str:
-        """Return the figure as a line of a Markdown table."""
-        target = "" if self.limit is None else f"{'>' if self.at_least else '<'} {_number(self.limit)} {self.unit}"
-        return f"| {self.what} | {_number(self.value)} {self.unit} | {target} | {self.verdict} |"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
 
 
 def memory(pid: int | str = "self") -> dict[str, float]:
@@ -136,12 +112,9 @@ STEPS: dict[str, Callable[[Any], dict[str, Any]]] = {
 }
 
 
-def run_step(name: str, argument: object) -> dict[str, Any]:
+def step(name: str, argument: object) -> dict[str, Any]:
     """Run a step in a process of its own."""
-    command = [sys.executable, str(Path(__file__)), "--step", name, json.dumps(argument)]
-    answer: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    print(f"{name}: {answer}", file=sys.stderr)
-    return answer
+    return run_step(Path(__file__), name, argument)
 
 
 def run_build(meta: Path, out: Path) -> dict[str, Any]:
@@ -192,12 +165,12 @@ def measure(work: Path, concepts: int) -> tuple[list[Figure], dict[str, Any]]:
     """Do all of it; return the table, and everything measured."""
     meta = synthetic_umls(work, concepts)
     files = sorted(str(file) for file in meta.glob("*.RRF"))
-    run_step("read", files)  # into the page cache
-    conso = run_step("read", [str(meta / "MRCONSO.RRF")])
-    everything = run_step("read", files)
+    step("read", files)  # into the page cache
+    conso = step("read", [str(meta / "MRCONSO.RRF")])
+    everything = step("read", files)
     out = work / f"umls-{concepts}"
     build = run_build(meta, out)
-    opened, lookups, search = (run_step(name, str(out)) for name in ("open", "lookups", "search"))
+    opened, lookups, search = (step(name, str(out)) for name in ("open", "lookups", "search"))
     size = sum(file.stat().st_size for file in out.iterdir()) / 2**20
     figures = [
         Figure(
@@ -238,21 +211,11 @@ def main() -> None:
     parser.add_argument("--step", nargs=2, metavar=("NAME", "ARGUMENT"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.step:
-        print(json.dumps(STEPS[given.step[0]](json.loads(given.step[1]))))
+        main_step(STEPS, given.step)
         return
-    before = os.getloadavg()[0]
+    print(f"load {os.getloadavg()[0]:.1f} before", file=sys.stderr)
     figures, raw = measure(given.work, given.concepts)
-    machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, {platform.platform()}"
-    machine += f", load {before:.1f} before and {os.getloadavg()[0]:.1f} after"
-    print(f"{given.concepts:,} concepts; {machine}\n\n| figure | measured | target | |\n|---|---|---|---|")
-    print("\n".join(figure.line() for figure in figures))
-    if given.json:
-        table = [{**asdict(figure), "verdict": figure.verdict} for figure in figures]
-        given.json.write_text(
-            json.dumps({"concepts": given.concepts, "machine": machine, "figures": table, "raw": raw}, indent=2) + "\n"
-        )
-    if any(figure.verdict == "MISS" for figure in figures):
-        sys.exit("a target was missed")
+    report(f"{given.concepts:,} concepts", figures, raw, given.json)
 
 
 if __name__ == "__main__":

@@ -100,6 +100,27 @@ def test_same_bytes_for_any_workers_order_and_shards(
     assert contents(tmp_path / "reversed") == expected
 
 
+def test_same_bytes_when_documents_share_an_id(ontology: Ontology, tmp_path: Path) -> None:
+    """Their mentions draw the same numbers, and of contexts alike only one stays: which, the text must decide."""
+    draw = random.Random(5)
+    title = "A study of patients with severe asthma after a dose of aspirin, which gave rise to migraine"
+    versions = [
+        [{"id": f"d{i}", "title": title, "text": " ".join(draw.choices([*FILLER, *NAMES], k=40))} for i in range(40)]
+        for _ in range(3)
+    ]
+    found = []
+    for number, order in enumerate(((0, 1, 2), (2, 0, 1), (1, 2, 0))):
+        folder = tmp_path / f"text{number}"
+        folder.mkdir()
+        for name, which in zip("abc", order, strict=True):
+            lines = "\n".join(json.dumps(row) for row in versions[which])
+            (folder / f"{name}.jsonl").write_text(lines, encoding="utf-8")
+        out = tmp_path / f"m{number}"
+        mine(MineConfig(), ontology, [folder], out, workers=1 + number % 2, shard_bytes=10_000 * (1 + number))
+        found.append({name: data for name, data in contents(out).items() if name.endswith(".parquet")})
+    assert found[0] == found[1] == found[2]
+
+
 def test_same_bytes_when_large_files_are_cut(
     ontology: Ontology, corpus: Path, expected: dict[str, bytes], tmp_path: Path
 ) -> None:

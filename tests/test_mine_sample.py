@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kriss.mine.config import SPLITS, MineConfig
 from kriss.mine.matcher import Hits
-from kriss.mine.sample import document_number, draw, keep, likeness, split_of
+from kriss.mine.sample import Limits, Texts, document_number, draw, keep, likeness, split_of
 
 Sampled = set[tuple[int, int, int, int]]
 
 
-def sample(documents: list[tuple[str, str, list[tuple[int, int]]]], config: MineConfig) -> Sampled:
+def sample(
+    documents: list[tuple[str, str, list[tuple[int, int]]]], config: MineConfig, limits: Limits | None = None
+) -> Sampled:
     """Sample (id, text, [(start, entity)]) documents; every hit is three characters long."""
+    limits = limits or Limits(config.per_entity)
     rows = [(number, start, entity) for number, (_, _, hits) in enumerate(documents) for start, entity in hits]
     columns = np.array(rows, dtype=np.int32).reshape(-1, 3)
     hits = Hits(columns[:, 0], columns[:, 1], columns[:, 1] + 3, columns[:, 2])
-    numbers = np.array([document_number(name, config.seed) for name, _, _ in documents], dtype=np.uint64)
-    kept = keep(hits, columns[:, 2], [text for _, text, _ in documents], numbers, config)
+    texts = Texts.of([(name, text) for name, text, _ in documents], config.seed)
+    kept = keep(hits, columns[:, 2], texts, config, limits)
+    limits.add(kept)
     entities = columns[kept.index, 2].tolist()
     return set(zip(entities, kept.split.tolist(), kept.number.tolist(), kept.likeness.tolist(), strict=True))
 
@@ -68,6 +74,16 @@ def test_is_what_the_definition_says(
     assert sample(documents, config) == plainly(documents, config)
 
 
+def merged(parts: Sampled, most: int) -> Sampled:
+    result: Sampled = set()
+    for entity, split in {row[:2] for row in parts}:
+        best: dict[int, int] = {}
+        for _, _, value, alike in sorted(row for row in parts if row[:2] == (entity, split)):
+            best.setdefault(alike, value)
+        result |= {(entity, split, v, a) for a, v in sorted(best.items(), key=lambda item: item[1])[:most]}
+    return result
+
+
 @settings(max_examples=100, deadline=None)
 @given(corpora(), st.integers(0, 12))
 def test_samples_of_parts_hold_the_sample_of_the_whole(
@@ -75,13 +91,36 @@ def test_samples_of_parts_hold_the_sample_of_the_whole(
 ) -> None:
     config = MineConfig(per_entity=2)
     parts = sample(documents[:cut], config) | sample(documents[cut:], config)
-    merged: Sampled = set()
-    for entity, split in {row[:2] for row in parts}:
-        best: dict[int, int] = {}
-        for _, _, value, alike in sorted(row for row in parts if row[:2] == (entity, split)):
-            best.setdefault(alike, value)
-        merged |= {(entity, split, v, a) for a, v in sorted(best.items(), key=lambda item: item[1])[:2]}
-    assert merged == sample(documents, config)
+    assert merged(parts, 2) == sample(documents, config)
+
+
+@settings(max_examples=200, deadline=None)
+@given(corpora(), st.lists(st.integers(0, 12), max_size=4), st.integers(1, 3))
+def test_limits_leave_out_only_what_the_whole_would_displace(
+    documents: list[tuple[str, str, list[tuple[int, int]]]], cuts: list[int], per_entity: int
+) -> None:
+    config = MineConfig(per_entity=per_entity)
+    limits = Limits(per_entity)
+    edges = [0, *sorted(cuts), len(documents)]
+    parts: Sampled = set()
+    for start, stop in pairwise(edges):
+        parts |= sample(documents[start:stop], config, limits)
+    assert merged(parts, per_entity) == sample(documents, config)
+
+
+def test_limits_spare_the_work_on_what_comes_too_late() -> None:
+    config = MineConfig(per_entity=2, train=1.0, dev=0.0)
+    documents = [(f"d{i}", f"{'x' * i} aaa {'y' * i}", [(i + 1, 0)]) for i in range(1, 400)]
+    limits = Limits(2)
+    first = sample(documents[:300], config, limits)
+    later = sample(documents[300:], config, limits)
+    assert len(first) == 2
+    assert all(row[2] < max(row[2] for row in first) for row in later)
+    other = limits.copy()
+    sample([("e", "aaa", [(0, 7)]), ("f", "aaa b", [(0, 7)])], config, other)
+    group = np.array([7 * len(SPLITS)])
+    assert limits.admit(group, np.array([2**64 - 1], dtype=np.uint64)).all()
+    assert not other.admit(group, np.array([2**64 - 1], dtype=np.uint64)).any()
 
 
 def test_splits_follow_the_shares_and_documents_never_cross() -> None:

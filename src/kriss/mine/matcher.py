@@ -29,6 +29,7 @@ Ints = NDArray[np.int64]
 OPENS = np.array([opens(chr(code)) for code in range(0x3100)])
 _CAPITAL = np.array([65 <= byte <= 90 for byte in range(256)])
 _SMALL = np.array([97 <= byte <= 122 for byte in range(256)])
+_NOT_SMALL = ~_SMALL
 _DIGIT = np.array([48 <= byte <= 57 for byte in range(256)])
 
 
@@ -92,6 +93,8 @@ class Matcher:
         # As one run of numbers: half the time of np.array(found).
         matches = np.fromiter(chain.from_iterable(found), np.int64, 3 * len(found)).reshape(-1, 3)
         matches = matches[matches[:, 2] < len(data)]  # a key that ends in a blank finds one in the last NUL
+        # Most end within a word; what is left is looked at more closely.
+        matches = matches[_AFTER[np.frombuffer(data, dtype=np.uint8)[matches[:, 2]]] != _NO]
         number, start, end = matches[:, 0], matches[:, 1] + 1, matches[:, 2]
         kept = np.flatnonzero(self._bounded(data, start, end))
         kept = kept[np.argsort((start[kept] << 32) - end[kept])]  # by start, the longest first
@@ -165,17 +168,18 @@ def _leftmost_longest(start: Ints, end: Ints) -> NDArray[np.bool_]:
 def _fragments(data: bytes, start: Ints, end: Ints) -> NDArray[np.bool_]:
     """Tell which mentions are pieces of longer names: at a glance that they are not, or by asking `boundaries`."""
     bytes_ = np.frombuffer(data, dtype=np.uint8)
-    small = _SMALL[bytes_]
-    # Where the word before begins, if it is letters: the last byte before it that is not a small letter.
-    not_small = np.maximum.accumulate(np.where(small, 0, np.arange(len(data), dtype=np.int32)))
-    before = not_small[np.maximum(start - 2, 0)]
     blank, follows = bytes_[start - 1] == 32, bytes_[np.minimum(end + 1, len(data) - 1)]
-    ask: NDArray[np.bool_] = _CAPITAL[bytes_[start]] & (
-        (blank & (before < start - 2) & _CAPITAL[bytes_[before]]) | ((bytes_[end] == 32) & _CAPITAL[follows])
-    )
+    capital = _CAPITAL[bytes_[start]]
+    ask: NDArray[np.bool_] = capital & (bytes_[end] == 32) & _CAPITAL[follows]
+    # Where the word before begins, if it is letters: the last byte before it that is not a small letter.
+    these = np.flatnonzero(capital & blank & _SMALL[bytes_[np.maximum(start - 2, 0)]] & ~ask)
+    if len(these):
+        not_small = np.flatnonzero(_NOT_SMALL[bytes_])
+        before = not_small[np.searchsorted(not_small, start[these] - 2) - 1]
+        ask[these] = _CAPITAL[bytes_[before]]
     two, three = bytes_[np.maximum(start - 2, 0)], bytes_[np.maximum(start - 3, 0)]
     ask |= blank & (((three == ord("y")) & (two == ord("l"))) | ((three == ord("u")) & (two == ord("m"))))
-    ask |= blank & (two == ord(".")) & small[start]
+    ask |= blank & (two == ord(".")) & _SMALL[bytes_[start]]
     if acids := _before_acid(data):
         ask |= np.isin(end, acids)
     for index in np.flatnonzero(ask).tolist():
@@ -194,21 +198,23 @@ def _before_acid(data: bytes) -> list[int]:
 
 
 def _is_fragment(data: bytes, first: int, last: int) -> bool:
-    left, right = _around(data, first)[0], _around(data, last)[1]
-    return is_fragment(left, data[first:last].decode(), right, common_words())
+    return is_fragment(_left(data, first), data[first:last].decode(), _right(data, last), common_words())
 
 
-def _around(data: bytes, at: int) -> tuple[str, str]:
-    """Return the characters of the document before and after a place, as far as any decision looks."""
-    left = data[max(at - 4 * REACH, 0) : at].decode("utf-8", "ignore").rpartition("\0")[2]
-    right = data[at : at + 4 * REACH + 8].decode("utf-8", "ignore").partition("\0")[0]
-    return left, right
+def _left(data: bytes, at: int) -> str:
+    """Return the characters of the document before a place, as far as any decision looks."""
+    return data[max(at - 4 * REACH, 0) : at].decode("utf-8", "ignore").rpartition("\0")[2]
+
+
+def _right(data: bytes, at: int) -> str:
+    """Return the characters of the document from a place on, as far as any decision looks."""
+    return data[at : at + 4 * REACH + 8].decode("utf-8", "ignore").partition("\0")[0]
 
 
 def _asked(data: bytes, at: int, question: Callable[[str, int], bool]) -> bool:
     """Put a question about one place in the text to `boundaries`, which speaks of characters."""
-    left, right = _around(data, at)
-    return question(left + right, len(left))
+    left = _left(data, at)
+    return question(left + _right(data, at), len(left))
 
 
 def key_of_text(data: bytes) -> bytearray:
@@ -232,7 +238,7 @@ def _hits(first: Ints, last: Ints, form: NDArray[np.int32], data: bytes, encoded
     starts = np.cumsum([1] + [len(text) + 1 for text in encoded[:-1]], dtype=np.int64)
     document = np.searchsorted(starts, first, side="right") - 1
     if not data.isascii():  # a character is a byte that continues none
-        characters = np.concatenate(([0], np.cumsum(np.frombuffer(data, dtype=np.int8) >= -64, dtype=np.int64)))
+        characters = np.concatenate(([0], np.cumsum(np.frombuffer(data, dtype=np.int8) >= -64, dtype=np.int32)))
         first, last, starts = characters[first], characters[last], characters[starts]
     base = starts[document] if len(document) else first
     return Hits(document.astype(np.int32), (first - base).astype(np.int32), (last - base).astype(np.int32), form)

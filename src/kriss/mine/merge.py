@@ -66,12 +66,12 @@ def merge_samples(
             """
             CREATE TABLE chosen AS
             WITH distinct_context AS (
-              SELECT entity, split, number, document, start, filename, file_row_number AS row
+              SELECT entity, split, number, version, document, start, filename, file_row_number AS row
               FROM read_parquet($files, filename = true, file_row_number = true)
               QUALIFY row_number() OVER (
-                PARTITION BY entity, split, likeness ORDER BY number, document, start, filename) = 1)
+                PARTITION BY entity, split, likeness ORDER BY number, version, document, start, filename) = 1)
             SELECT * FROM distinct_context
-            QUALIFY row_number() OVER (PARTITION BY entity, split ORDER BY number, document, start) <= $keep
+            QUALIFY row_number() OVER (PARTITION BY entity, split ORDER BY number, version, document, start) <= $keep
             """,
             {"files": candidates, "keep": config.per_entity},
         )
@@ -81,7 +81,7 @@ def merge_samples(
             SELECT c.entity, c.split, m.document, m.start, m."end", m.surface, m.preferred, m."left", m."right"
             FROM chosen c JOIN read_parquet([{listed}], filename = true, file_row_number = true) m
               ON m.filename = c.filename AND m.file_row_number = c.row
-            ORDER BY c.entity, c.split, c.number, m.document, m.start
+            ORDER BY c.entity, c.split, c.number, c.version, m.document, m.start
             """
         ).to_arrow_reader(_ROWS)
         mentions, entities = _write_mentions(reader, ontology, out / "mentions.parquet")
@@ -108,7 +108,7 @@ def _write_mentions(reader: pa.RecordBatchReader, ontology: Ontology, path: Path
         for batch in reader:
             rows += batch.num_rows
             seen.update(np.unique(np.asarray(batch.column("entity"))).tolist())
-            split = pa.array(np.array(SPLITS)[np.asarray(batch.column("split"))], pa.string())
+            split = pa.array(SPLITS, pa.string()).take(batch.column("split"))
             yield _with_ids(batch.set_column(1, "split", split), ontology, MENTIONS)
 
     _write(path, MENTIONS, batches())
@@ -118,9 +118,8 @@ def _write_mentions(reader: pa.RecordBatchReader, ontology: Ontology, path: Path
 def _with_ids(batch: pa.RecordBatch, ontology: Ontology, schema: pa.Schema) -> pa.RecordBatch:
     """Put ids in the place of the ontology's row numbers, which mean nothing outside it."""
     position = batch.schema.get_field_index("entity")
-    rows = np.asarray(batch.column("entity")).tolist()
-    known = {row: ontology.id_at(row) for row in set(rows)}
-    ids = pa.array([known[row] for row in rows], pa.string())
+    rows, place = np.unique(np.asarray(batch.column("entity")), return_inverse=True)
+    ids = pa.array([ontology.id_at(row) for row in rows.tolist()], pa.string()).take(pa.array(place))
     return batch.set_column(position, "entity", ids).cast(schema)
 
 

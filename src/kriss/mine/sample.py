@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from zlib import crc32
 
 import numpy as np
@@ -59,41 +60,127 @@ def likeness(text: str, start: int, end: int) -> int:
     return crc32(left) << 32 | crc32(right)
 
 
+def version(text: str) -> int:
+    """Return a number for a text, to tell apart documents that share an id: their mentions draw the same numbers."""
+    return crc32(text.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Documents as the sample sees them."""
+
+    text: Sequence[str]
+    number: Uint64
+    version: NDArray[np.uint32]
+
+    @classmethod
+    def of(cls, documents: Sequence[tuple[str, str]], seed: int) -> Texts:
+        """Number documents, given as (id, text)."""
+        return cls(
+            [text for _, text in documents],
+            np.array([document_number(name, seed) for name, _ in documents], dtype=np.uint64),
+            np.array([version(text) for _, text in documents], dtype=np.uint32),
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """The hits that made it into a sample: their indices, and what they are ranked by."""
 
     index: NDArray[np.int64]
-    split: NDArray[np.int8]
+    group: NDArray[np.int64]
     number: Uint64
     likeness: Uint64
 
+    @property
+    def split(self) -> NDArray[np.int8]:
+        """The split of each hit."""
+        return (self.group % len(SPLITS)).astype(np.int8)
 
-def keep(hits: Hits, entities: NDArray[np.int32], texts: Sequence[str], documents: Uint64, config: MineConfig) -> Kept:
+
+class Limits:
+    """The largest number that can still matter, for each group (entity and split) with a full sample.
+
+    A hit with a larger one is behind `per_entity` others in contexts of their own, and so would be
+    in any sample of a whole that these are part of: it needs no context, and no place on disk.
+    """
+
+    def __init__(self, per_entity: int) -> None:
+        self._most = per_entity
+        self._group: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._number: Uint64 = np.zeros(0, dtype=np.uint64)
+        self._likeness = self._number
+        self._full, self._limit = self._group, self._number
+
+    def copy(self) -> Limits:
+        """Return limits that can be added to without changing these."""
+        other = Limits(self._most)
+        other.become(self)
+        return other
+
+    def become(self, other: Limits) -> None:
+        """Take over other limits; arrays are never changed, so both may hold the same."""
+        self._group, self._number, self._likeness = other._group, other._number, other._likeness
+        self._full, self._limit = other._full, other._limit
+
+    def add(self, kept: Kept) -> None:
+        """Take account of a sample."""
+        group = np.concatenate((self._group, kept.group))
+        number = np.concatenate((self._number, kept.number))
+        likeness = np.concatenate((self._likeness, kept.likeness))
+        order = np.lexsort((number, likeness, group))
+        again = (likeness[order][1:] == likeness[order][:-1]) & (group[order][1:] == group[order][:-1])
+        order = np.concatenate((order[:1], order[1:][~again]))
+        order = order[np.lexsort((number[order], group[order]))]
+        rank = _rank(group[order])
+        order, rank = order[rank < self._most], rank[rank < self._most]
+        self._group, self._number, self._likeness = group[order], number[order], likeness[order]
+        last = rank == self._most - 1
+        self._full, self._limit = self._group[last], self._number[last]
+
+    def admit(self, group: NDArray[np.int64], number: Uint64) -> NDArray[np.bool_]:
+        """Tell which hits can still matter."""
+        if not len(self._full):
+            return np.ones(len(group), dtype=bool)
+        at = np.minimum(np.searchsorted(self._full, group), len(self._full) - 1)
+        admitted: NDArray[np.bool_] = (self._full[at] != group) | (number <= self._limit[at])
+        return admitted
+
+
+def keep(hits: Hits, entities: NDArray[np.int32], texts: Texts, config: MineConfig, limits: Limits) -> Kept:
     """Return the sample of some documents, by entity, split and number; `entities` are those of the hits."""
+    of_document = texts.number[hits.document]
+    number = draw(of_document, hits.start)
+    group = entities.astype(np.int64) * len(SPLITS) + split_of(texts.number, config)[hits.document]
+    # Before the limit for each document is applied: of one document it takes away the last in line only.
+    order = np.flatnonzero(limits.admit(group, number))
+    order = order[np.lexsort((number[order], hits.document[order], group[order]))]
+    order = order[_rank(group[order] * (len(texts.text) + 1) + hits.document[order]) < config.per_document]
+    order = order[np.lexsort((hits.start[order], texts.version[hits.document[order]], number[order], group[order]))]
+    chosen, likenesses = _distinct(hits, group, order, texts.text, config.per_entity)
+    return Kept(chosen, group[chosen], number[chosen], likenesses)
+
+
+def _distinct(
+    hits: Hits, group: NDArray[np.int64], order: NDArray[np.int64], texts: Sequence[str], most: int
+) -> tuple[NDArray[np.int64], Uint64]:
+    """Return the first hits of each group that have contexts of their own, at most so many, and their likenesses."""
     chosen: list[int] = []
     likenesses: list[int] = []
-    of_document = documents[hits.document]
-    number = draw(of_document, hits.start)
-    split = split_of(of_document, config)
-    group = entities.astype(np.int64) * len(SPLITS) + split
-    order = np.lexsort((number, hits.document, group))
-    order = order[_rank(group[order] * (len(texts) + 1) + hits.document[order]) < config.per_document]
-    order = order[np.lexsort((hits.start[order], hits.document[order], number[order], group[order]))]
-    seen: set[int] = set()
-    current, most = -1, config.per_entity
-    columns = (order, group[order], hits.document[order], hits.start[order], hits.end[order])
-    for index, of_group, document, start, end in zip(*(column.tolist() for column in columns), strict=True):
-        if of_group != current:
-            current, seen = of_group, set()
-        if len(seen) < most:
-            alike = likeness(texts[document], start, end)
+    columns = (order, hits.document[order], hits.start[order], hits.end[order])
+    indices, documents, starts, ends = (column.tolist() for column in columns)
+    heads = np.flatnonzero(_rank(group[order]) == 0).tolist()
+    for head, stop in pairwise([*heads, len(indices)]):
+        seen: set[int] = set()
+        for at in range(head, stop):
+            alike = likeness(texts[documents[at]], starts[at], ends[at])
             if alike not in seen:
                 seen.add(alike)
-                chosen.append(index)
+                chosen.append(indices[at])
                 likenesses.append(alike)
-    kept = np.array(chosen, dtype=np.int64)
-    return Kept(kept, split[kept], number[kept], np.array(likenesses, dtype=np.uint64))
+                if len(seen) == most:
+                    break
+    return np.array(chosen, dtype=np.int64), np.array(likenesses, dtype=np.uint64)
 
 
 def _rank(groups: NDArray[np.int64]) -> NDArray[np.int64]:

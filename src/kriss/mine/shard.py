@@ -20,7 +20,7 @@ from kriss.mine.documents import Deleted, Document, Problems
 from kriss.mine.matcher import Hits, Matcher
 from kriss.mine.plan import Shard
 from kriss.mine.readers import read_documents
-from kriss.mine.sample import document_number, keep
+from kriss.mine.sample import Limits, Texts, keep
 from kriss.mine.sources import Format, detect_format
 from kriss.ontology.arrowfile import key_of
 
@@ -30,6 +30,7 @@ CANDIDATES = pa.schema(
         ("split", pa.int8()),
         ("number", pa.uint64()),
         ("likeness", pa.uint64()),
+        ("version", pa.uint32()),
         ("document", pa.string()),
         ("start", pa.int32()),
         ("end", pa.int32()),
@@ -80,14 +81,19 @@ def mine_shard(
     beat: Beat,
     *,
     skip_bad_files: bool,
+    limits: Limits | None = None,
 ) -> Summary:
-    """Mine a shard into its folder, which appears whole or not at all."""
+    """Mine a shard into its folder, which appears whole or not at all.
+
+    `limits` are what a worker knows from the shards before this one, and are brought up to date.
+    """
     target = shard_folder(work, shard)
     draft = target.with_name(f".{target.name}-{os.getpid()}")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
+    known = limits.copy() if limits else Limits(config.per_entity)
     try:
-        summary = _mine(shard, matcher, config, excluded, draft, beat)
+        summary = _mine(shard, matcher, config, excluded, draft, beat, known)
     except InputError as error:
         if not skip_bad_files:
             raise
@@ -99,16 +105,26 @@ def mine_shard(
         shutil.rmtree(draft)
     else:
         draft.rename(target)
+    # Only what is certain to count may rule out hits elsewhere; a record of PubMed may yet be replaced.
+    if limits and not summary.bad_file and detect_format(shard.file) is not Format.PUBMED:
+        limits.become(known)
     return summary
 
 
 def _mine(
-    shard: Shard, matcher: Matcher, config: MineConfig, excluded: frozenset[str], draft: Path, beat: Beat
+    shard: Shard,
+    matcher: Matcher,
+    config: MineConfig,
+    excluded: frozenset[str],
+    draft: Path,
+    beat: Beat,
+    limits: Limits,
 ) -> Summary:
     problems, summary = Problems(), Summary()
     counts: Counter[int] = Counter()
     keys: list[tuple[int, int, bool]] = []
-    with pq.ParquetWriter(draft / "candidates.parquet", CANDIDATES, compression="lz4", use_dictionary=False) as writer:
+    plain = {"compression": "lz4", "use_dictionary": False, "write_statistics": False}
+    with pq.ParquetWriter(draft / "candidates.parquet", CANDIDATES, **plain) as writer:
         for documents in _rounds(_wanted(shard, excluded, problems, summary, keys)):
             hits = _find(documents, matcher, beat)
             summary.documents += len(documents)
@@ -116,7 +132,7 @@ def _mine(
             summary.hits += len(hits)
             numbers, totals = np.unique(hits.form, return_counts=True)
             counts.update(dict(zip(numbers.tolist(), totals.tolist(), strict=True)))
-            writer.write_table(_sample(hits, documents, matcher, config))
+            writer.write_table(_sample(hits, documents, matcher, config, limits))
     summary.bad_documents, summary.shown = problems.count, list(problems.shown)
     forms = matcher.names.forms
     rows = sorted((forms.surface[form].decode(), forms.entity[form], total) for form, total in counts.items())
@@ -180,21 +196,23 @@ def _find(documents: list[Document], matcher: Matcher, beat: Beat) -> Hits:
     return Hits.joined(parts, sizes)
 
 
-def _sample(hits: Hits, documents: list[Document], matcher: Matcher, config: MineConfig) -> pa.Table:
+def _sample(hits: Hits, documents: list[Document], matcher: Matcher, config: MineConfig, limits: Limits) -> pa.Table:
     """Return the rows of the hits that are kept, each with its context."""
-    forms, texts = matcher.names.forms, [document.text for document in documents]
-    numbers = np.array([document_number(document.id, config.seed) for document in documents], dtype=np.uint64)
+    forms = matcher.names.forms
+    texts = Texts.of([(document.id, document.text) for document in documents], config.seed)
     entities = np.array(forms.entity, dtype=np.int32)[hits.form]
-    kept = keep(hits, entities, texts, numbers, config)
+    kept = keep(hits, entities, texts, config, limits)
+    limits.add(kept)
     index, start, end = kept.index, hits.start[kept.index], hits.end[kept.index]
     document = hits.document[index].tolist()
-    spans = list(zip([texts[number] for number in document], start.tolist(), end.tolist(), strict=True))
+    spans = list(zip([texts.text[number] for number in document], start.tolist(), end.tolist(), strict=True))
     context = config.context
     columns = (
         entities[index],
         kept.split,
         kept.number,
         kept.likeness,
+        texts.version[hits.document[index]],
         [documents[number].id for number in document],
         start,
         end,

@@ -18,6 +18,7 @@ from kriss.mine.matcher import Matcher
 from kriss.mine.names import Names
 from kriss.mine.plan import Plan, Shard
 from kriss.mine.pool import RECORD
+from kriss.mine.sample import Limits
 from kriss.mine.shard import mine_shard
 
 _LONGEST = 3500
@@ -52,6 +53,8 @@ def main(work: Path, workers: int) -> int:
 def _work(plan: Plan, matcher: Matcher, excluded: frozenset[str], work: Path, parent: int) -> int:
     """Take shards until there are no more; return the exit status."""
     shards = plan.shards()
+    limits = Limits(plan.config.per_entity)
+    skip = plan.skip_bad_files
 
     def beat(documents: int, characters: int, hits: int) -> None:
         if os.getppid() != parent:  # the run was killed; another may start any moment
@@ -64,7 +67,7 @@ def _work(plan: Plan, matcher: Matcher, excluded: frozenset[str], work: Path, pa
             drop_file = work / f"drop-{number:05d}.json"
             drop = tuple(json.loads(drop_file.read_text())) if drop_file.is_file() else ()
             shard = Shard(number, shards[number].file, shards[number].stripe, shards[number].stripes, drop)
-            mine_shard(shard, matcher, plan.config, excluded, work, beat, skip_bad_files=plan.skip_bad_files)
+            mine_shard(shard, matcher, plan.config, excluded, work, beat, skip_bad_files=skip, limits=limits)
             _tell(event="done", shard=number)
     except KrissError as error:
         _tell(event="error", message=str(error))
