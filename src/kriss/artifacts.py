@@ -60,6 +60,18 @@ LAYOUTS: Mapping[str, Layout] = {
         files=("mentions.parquet", "forms.parquet"),
         libraries=("pyarrow", "duckdb", "ahocorasick_rs"),
     ),
+    "encoder": Layout(
+        version=1,
+        files=(
+            "encoder.json",
+            "config.json",
+            "model.safetensors",
+            "tokenizer.json",
+            "references/config.json",
+            "references/model.safetensors",
+        ),
+        libraries=("torch", "transformers", "tokenizers"),
+    ),
 }
 
 

@@ -15,8 +15,10 @@ import typer
 
 from kriss import __version__
 from kriss.cli.download import app as download_app
+from kriss.cli.export import export
 from kriss.cli.mine import app as mine_app
 from kriss.cli.ontology import app as ontology_app
+from kriss.cli.train import app as train_app
 from kriss.errors import KrissError
 
 app = typer.Typer(
@@ -29,7 +31,9 @@ app = typer.Typer(
 )
 app.add_typer(ontology_app, name="ontology")
 app.add_typer(mine_app, name="mine")
+app.add_typer(train_app, name="train")
 app.add_typer(download_app, name="download")
+app.command()(export)
 
 
 def _show_version(value: bool) -> None:

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from kriss.cli.groups import DefaultGroup
 
 if TYPE_CHECKING:
     from kriss.mine.config import MineConfig
     from kriss.mine.run import MakeEngine
 
 
-class _MineGroup(typer.core.TyperGroup):
-    """`kriss mine ONTOLOGY TEXT...` is the usual call: a first word that is no subcommand means `run`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - click's own
-        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
-            args = ["run", *args]
-        return super().parse_args(ctx, args)
-
-
 app = typer.Typer(
-    cls=_MineGroup,
+    cls=DefaultGroup,
     help="Find an ontology's names in text: kriss mine ONTOLOGY TEXT... --out DIR.",
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -24,8 +24,9 @@ from kriss.records import Entity, Mention
 
 _CHARACTERS = 8
 """Characters of context read for each token of the window: more than English words ever need."""
-_TREE, _TYPE = 16, 8
-"""The most tokens that tree numbers and types may take of a reference."""
+_TREE, _TYPE = 4, 8
+"""Tree numbers take at most a fourth of a reference, types an eighth."""
+_LEAST = 16
 _OVERHEAD = 4
 """Tokens of a mention's sequence that are not text: the first, the last and two markers."""
 
@@ -91,8 +92,8 @@ class Windows:
     def __init__(self, tokenizer: Tokenizer, tokens: SpecialTokens, config: EncoderConfig) -> None:
         if config.window < _OVERHEAD + 2:
             raise ConfigError(f"a window of {config.window} tokens has no room for a mention; take at least 8")
-        if config.reference_window < _TREE + _TYPE:
-            raise ConfigError(f"'reference_window' must be at least {_TREE + _TYPE}, not {config.reference_window}")
+        if config.reference_window < _LEAST:
+            raise ConfigError(f"'reference_window' must be at least {_LEAST}, not {config.reference_window}")
         self.config = config
         self.tokens = tokens
         self._tokenizer = tokenizer
@@ -189,8 +190,9 @@ class Windows:
 
     def _reference(self, parts: list[Ids]) -> Ids:
         tree, kind, names, definition = parts
-        tree, kind = tree[:_TREE], kind[:_TYPE]
-        room = self.config.reference_window - 5 - len(tree) - len(kind)
+        window = self.config.reference_window
+        tree, kind = tree[: window // _TREE], kind[: window // _TYPE]
+        room = window - 5 - len(tree) - len(kind)
         for_names = min(len(names), max(room * 3 // 5, room - len(definition)))
         rest = [*definition[: room - for_names], self._sep] if definition else []
         return [self._cls, *tree, self._sep, *kind, self._sep, *names[:for_names], self._sep, *rest]

@@ -1,0 +1,52 @@
+"""The progress bar of `kriss train`: steps, loss, sequences a second, the dev score."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+
+class TrainProgress:
+    """Called with the events of a run; a context manager, as rich's bars are."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        self._log = not console.is_terminal  # in a log a bar is noise, but dev scores are not
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[loss]}  {task.fields[dev]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            disable=self._log,
+        )
+        self._task = self._bar.add_task("preparing", total=None, loss="", dev="")
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        """Show an event."""
+        if event["event"] == "plan":
+            self._bar.update(self._task, description="training", total=event["steps"], completed=event["step"])
+        elif "loss" in event:
+            pace = f"loss {event['loss']:.3f}  {event['sequences_per_second']:.0f} sequences/s"
+            self._bar.update(self._task, completed=event["step"], loss=pace)
+        elif "dev" in event:
+            shown = "  ".join(f"{key} {value:.3f}" for key, value in event["dev"].items() if key.endswith("@1"))
+            self._bar.update(self._task, dev=f"dev {shown}")
+            if self._log:
+                sys.stderr.write(f"step {event['step']:,}: dev {shown}\n")
+                sys.stderr.flush()

@@ -1,0 +1,155 @@
+"""What a batch consists of: a function of the seed and the step alone, on any number of processes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kriss.encoder.windows import Sequences, Windows
+from kriss.records import Mention
+from kriss.train.config import TrainConfig
+from kriss.train.examples import TrainingSet
+
+_AHEAD = 2
+"""Batches tokenized while the model is busy with the one before."""
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizedBatch:
+    """The sequences of 2N mentions and, if asked for, of N references: the part of one process."""
+
+    step: int
+    mentions: Sequences
+    references: Sequences | None
+
+
+class Sampler:
+    """Draws batches. Every entity comes once before any comes again."""
+
+    def __init__(self, examples: TrainingSet, config: TrainConfig) -> None:
+        self._examples = examples
+        self._config = config
+        total = len(examples.mentions.rows)
+        wanted = config.batch // 2
+        bare = round(wanted * config.name_only) if len(examples.name_only) else 0
+        self.bare = min(bare, len(examples.name_only))
+        self.mined = min(wanted - self.bare, total)
+        self._counts = examples.mentions.counts()
+        self._place = {int(row): place for place, row in enumerate(examples.mentions.rows)}
+        self._neighbours: Rows | None = None
+
+    @property
+    def entities(self) -> int:
+        """N, the entities of a batch."""
+        return self.mined + self.bare
+
+    def use_neighbours(self, neighbours: Rows | None) -> None:
+        """From now on let entities that are hard to tell apart share a batch: places in `mentions.rows`."""
+        self._neighbours = neighbours
+
+    def entities_at(self, step: int) -> list[int]:
+        """Return the rows of the entities in a batch."""
+        rows = self._examples.mentions.rows
+        if self._neighbours is None:
+            places = self._walk(step, self.mined, len(rows), stream=0)
+        else:
+            places = self._grouped(step, self._neighbours)
+        bare = self._walk(step, self.bare, len(self._examples.name_only), stream=1) if self.bare else []
+        return [int(rows[place]) for place in places] + [int(self._examples.name_only[place]) for place in bare]
+
+    def _walk(self, step: int, size: int, total: int, stream: int) -> list[int]:
+        """Return the next `size` places of a walk through all, in a new order each time round."""
+        a_round = total // size
+        order = np.random.default_rng((self._config.seed, stream, step // a_round)).permutation(total)
+        first = step % a_round * size
+        return [int(place) for place in order[first : first + size]]
+
+    def _grouped(self, step: int, neighbours: Rows) -> list[int]:
+        """Return seeds of the walk, each with some of its neighbours, until the batch is full."""
+        group = self._config.hard_group
+        seeds = self._walk(step, max(self.mined // group, 1), len(neighbours), stream=0)
+        draw = np.random.default_rng((self._config.seed, 2, step))
+        chosen: dict[int, None] = {}
+        for seed in seeds:
+            chosen[seed] = None
+            for place in draw.permutation(neighbours[seed])[: group - 1]:
+                chosen[int(place)] = None
+        for place in draw.permutation(len(neighbours))[: 2 * self.mined]:
+            chosen[int(place)] = None
+        return list(chosen)[: self.mined]
+
+    def mentions_at(self, step: int, rows: list[int], first: int) -> list[Mention]:
+        """Return two mentions for each entity; `first` is the place of the first of them in the batch."""
+        return [
+            mention
+            for number, row in enumerate(rows, start=first)
+            for mention in self._pair(row, random.Random(f"{self._config.seed} {step} {number}"))  # noqa: S311
+        ]
+
+    def _pair(self, row: int, draw: random.Random) -> tuple[Mention, Mention]:
+        names = self._examples.names(row).seen
+        place = self._place.get(row)
+        if place is None:  # two bare names, different if there are two
+            one, other = draw.sample(names, 2) if len(names) > 1 else names * 2
+            return Mention.bare(one), Mention.bare(other)
+        count = int(self._counts[place])
+        numbers = draw.sample(range(count), 2) if count > 1 else [0, 0]
+        one, other = (self._view(self._examples.mentions.get(place, number), names, draw) for number in numbers)
+        return one, other
+
+    def _view(self, mention: Mention, names: tuple[str, ...], draw: random.Random) -> Mention:
+        """Return a mention masked, with another name in its place, without its context, or as it is."""
+        config = self._config
+        bare, fate = draw.random() < config.p_bare, draw.random()
+        if fate < config.p_replace:
+            others = [name for name in names if name != mention.surface]
+            if others:
+                mention = replace(mention, surface=draw.choice(others))
+        elif fate < config.p_replace + config.p_mask and not bare:  # a mask alone would say nothing
+            mention = replace(mention, masked=True)
+        return Mention.bare(mention.surface) if bare else mention
+
+
+def tokenized(
+    sampler: Sampler, examples: TrainingSet, windows: Windows, config: TrainConfig, step: int, rank: int, ranks: int
+) -> TokenizedBatch:
+    """Return the part of a batch that falls to one of several processes."""
+    rows = sampler.entities_at(step)
+    share = len(rows) // ranks
+    first = rank * share
+    mine = rows[first : first + share]
+    mentions = windows.mentions(sampler.mentions_at(step, mine, first))
+    references = None
+    if config.beta:
+        draw = random.Random(f"{config.seed} {step} {first} references")  # noqa: S311 - not a secret
+        references = windows.references(examples.references(mine), draw)
+    return TokenizedBatch(step, mentions, references)
+
+
+def prefetched(
+    sampler: Sampler,
+    examples: TrainingSet,
+    windows: Windows,
+    config: TrainConfig,
+    steps: range,
+    rank: int = 0,
+    ranks: int = 1,
+) -> Iterator[TokenizedBatch]:
+    """Yield the batches of some steps, tokenized by a thread while the model works."""
+    with ThreadPoolExecutor(1) as thread:
+        waiting = [
+            thread.submit(tokenized, sampler, examples, windows, config, step, rank, ranks) for step in steps[:_AHEAD]
+        ]
+        for step in steps:
+            batch = waiting.pop(0).result()
+            if step + _AHEAD < steps.stop:
+                waiting.append(
+                    thread.submit(tokenized, sampler, examples, windows, config, step + _AHEAD, rank, ranks)
+                )
+            yield batch

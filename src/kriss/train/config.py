@@ -1,0 +1,135 @@
+"""What a user can ask of the trainer, and two sets of answers: the paper's, and one for a laptop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from kriss.encoder.base import MINILM
+from kriss.encoder.config import FIELDS, EncoderConfig, Field, Pooling
+from kriss.errors import ConfigError
+
+Hard = Literal["none", "names", "encoder"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainConfig:
+    """Settings that change the trained weights. The defaults are section 4.2 of the paper."""
+
+    model: str = "microsoft/BiomedNLP-BiomedBERT-base-uncased-abstract"
+    """`minilm`, a folder or a name on the hub; the default is PubMedBERT under its present name."""
+    window: int = 64
+    reference_window: int = 64
+    pooling: Pooling = "cls"
+    normalize: bool = False
+    fields: tuple[Field, ...] = FIELDS
+    mentions_per_entity: int = 3
+    batch: int = 512
+    """Mentions in a batch: 2N, two of each of N entities."""
+    epochs: float = 1.0
+    """How often each training mention is seen, on average; the paper does not say."""
+    steps: int = 0
+    """If not 0, so many steps instead of `epochs`."""
+    learning_rate: float = 1e-5
+    warmup: float = 0.1
+    """Share of the steps in which the learning rate rises; then it falls to 0 in a straight line."""
+    weight_decay: float = 0.0
+    clip: float = 1.0
+    """Gradients longer than this are shortened to it."""
+    dropout: float = 0.1
+    p_mask: float = 0.2
+    p_replace: float = 0.2
+    p_bare: float = 0.0
+    """Probability that a mention loses its context; not in the paper, see docs/training.md."""
+    name_only: float = 0.0
+    """Share of a batch's entities that have no mined mention: pairs of their bare names; not in the paper."""
+    tau: float = 1.0
+    """Temperature between mentions."""
+    pi: float = 1.0
+    """Temperature between mentions and references."""
+    alpha: float = 0.5
+    beta: float = 0.5
+    hard: Hard = "none"
+    """Which entities share a batch: any, those with like names, or those the encoder confuses."""
+    hard_group: int = 4
+    """How many entities that are hard to tell apart come together."""
+    hard_every: int = 500
+    """With `encoder`: steps after which they are looked up again."""
+    chunk: int = 32
+    """Sequences encoded at a time."""
+    cache: bool = True
+    """Cache gradients: memory for one chunk only, at the price of a second forward pass."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """`auto`: bf16 where a GPU has it; on CPUs it is slower."""
+    held_out: float = 0.1
+    """Share of the aliases that training never sees, for the dev set."""
+    dev_queries: int = 1000
+    dev_entities: int = 2000
+    dev_every: int = 500
+    save_every: int = 250
+    seed: int = 0
+
+    def encoder(self) -> EncoderConfig:
+        """Return the part that the encoder carries with it."""
+        return EncoderConfig(self.window, self.reference_window, self.pooling, self.normalize, self.fields)
+
+
+PAPER = TrainConfig()
+MINI = replace(
+    PAPER,
+    model=MINILM,
+    window=32,
+    reference_window=32,
+    pooling="mean",
+    normalize=True,
+    batch=128,
+    steps=1200,
+    learning_rate=1e-4,
+    dropout=0.0,
+    p_bare=0.25,
+    name_only=0.25,
+    tau=0.05,
+    pi=0.05,
+    chunk=64,
+    cache=False,
+    dev_queries=500,
+    dev_entities=1000,
+    dev_every=200,
+)
+PRESETS: Mapping[str, TrainConfig] = {"paper": PAPER, "mini": MINI}
+
+
+def preset(name: str) -> TrainConfig:
+    """Return the settings of a preset."""
+    if name not in PRESETS:
+        raise ConfigError(f"no preset '{name}': there are {', '.join(PRESETS)}")
+    return PRESETS[name]
+
+
+_POSITIVE = ("mentions_per_entity", "batch", "tau", "pi", "clip", "chunk", "hard_every", "dev_queries", "dev_entities",
+             "dev_every", "save_every", "learning_rate")  # fmt: skip
+_SHARES = ("p_mask", "p_replace", "p_bare", "name_only", "held_out", "warmup", "dropout")
+
+
+def check(config: TrainConfig) -> None:
+    """Refuse settings that make no sense, in one sentence."""
+    values: dict[str, Any] = {name: getattr(config, name) for name in TrainConfig.__dataclass_fields__}
+    for name in _POSITIVE:
+        if not values[name] > 0:
+            raise ConfigError(f"'{name}' must be more than 0, not {values[name]}")
+    for name in _SHARES:
+        if not 0 <= values[name] <= 1:
+            raise ConfigError(f"'{name}' is a share, from 0 to 1, not {values[name]}")
+    if config.p_mask + config.p_replace > 1:
+        raise ConfigError("'p_mask' and 'p_replace' are at most 1 together")
+    if config.batch % 2 or config.batch < 4:
+        raise ConfigError(f"'batch' is 2N, an even number of at least 4 mentions, not {config.batch}")
+    if config.alpha < 0 or config.beta < 0 or config.alpha + config.beta == 0:
+        raise ConfigError("'alpha' and 'beta' are not negative, and one of them is more than 0")
+    if config.steps < 0 or (config.steps == 0 and not config.epochs > 0):
+        raise ConfigError("'steps' or 'epochs' must be more than 0")
+    if config.hard_group < 2:
+        raise ConfigError("'hard_group' is at least 2")
+    if config.name_only >= 1:
+        raise ConfigError("'name_only' leaves no entity with mentions; take less than 1")

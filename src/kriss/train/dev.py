@@ -1,0 +1,127 @@
+"""The self-supervised dev set: mentions of held-out documents whose surface gives nothing away.
+
+Mined names are unambiguous, so a dictionary would link every dev mention. Hence a query is either
+masked, and the context must tell, or swapped for a name of its entity that training never saw.
+Candidates are entities with prototypes, from documents of their own; a query is right if its
+entity scores above all others by Eq. 4, so a tie is wrong.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kriss.records import Entity, Mention
+from kriss.train.config import TrainConfig
+from kriss.train.examples import MinedMentions, TrainingSet, read_mentions
+
+KINDS = ("masked", "swapped")
+_PROTOTYPES = 2
+"""Prototypes an entity has here: two keep a look at the dev set affordable while training."""
+TOP = (1, 5)
+
+Vectors = NDArray[np.float32]
+
+
+class Scorable(Protocol):
+    """Whatever encodes mentions and references: in torch or in ONNX Runtime."""
+
+    def mentions(self, mentions: Sequence[Mention], size: int = 64) -> Vectors:
+        """Return c for each mention."""
+
+    def references(self, entities: Sequence[Entity], size: int = 64) -> Vectors:
+        """Return r for each entity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """Mentions to link, and the place of each one's entity among the candidates."""
+
+    mentions: tuple[Mention, ...]
+    gold: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DevScore:
+    """Shares of the queries, by kind, that are right at 1 and among the best 5."""
+
+    at: Mapping[str, Mapping[int, float]]
+
+    @property
+    def mean(self) -> float:
+        """The mean over the kinds of accuracy at 1: what the best checkpoint is chosen by."""
+        return float(np.mean([found[1] for found in self.at.values()]))
+
+    def flat(self) -> dict[str, float]:
+        """Return plain figures for a log."""
+        return {f"{kind}@{top}": value for kind, found in self.at.items() for top, value in found.items()}
+
+
+class DevSet:
+    """Queries and candidates; the same for every encoder that is scored on it."""
+
+    def __init__(
+        self, examples: TrainingSet, folder: Path, config: TrainConfig, queries: int = 0, entities: int = 0
+    ) -> None:
+        """Draw from the mentions in `folder`; the numbers default to those of the settings."""
+        ontology, draw = examples.ontology, random.Random(config.seed)  # noqa: S311 - not a secret
+        dev = read_mentions(folder, ontology, "dev", 1)
+        prototypes = read_mentions(folder, ontology, "prototypes", _PROTOTYPES, examples.held_out)
+        asked = [int(row) for row in np.intersect1d(dev.rows, prototypes.rows)]
+        draw.shuffle(asked)
+        masked = asked[: queries or config.dev_queries]
+        swapped = [row for row in asked if examples.names(row).unseen][: queries or config.dev_queries]
+        rest = [int(row) for row in np.setdiff1d(prototypes.rows, np.array([*masked, *swapped], dtype=np.int64))]
+        room = max((entities or config.dev_entities) - len({*masked, *swapped}), 0)
+        self.rows = sorted({*masked, *swapped, *draw.sample(rest, min(room, len(rest)))})
+        place = {row: number for number, row in enumerate(self.rows)}
+        dev_mention = {int(row): dev.get(number, 0) for number, row in enumerate(dev.rows)}
+        asked_by_kind = {
+            "masked": [(replace(dev_mention[row], masked=True), place[row]) for row in masked],
+            "swapped": [
+                (replace(dev_mention[row], surface=draw.choice(examples.names(row).unseen)), place[row])
+                for row in swapped
+            ],
+        }
+        self.queries = {
+            kind: Queries(tuple(m for m, _ in found), tuple(g for _, g in found))
+            for kind, found in asked_by_kind.items()
+            if found
+        }
+        self.prototypes, self.owners = _prototypes(prototypes, self.rows)
+        self._references = examples.references(self.rows)
+
+    def __bool__(self) -> bool:
+        return bool(self.queries)
+
+    def score(self, encoder: Scorable, *, references: bool) -> DevScore:
+        """Link every query with an encoder; without `references` a prototype stands alone, as in Eq. 3."""
+        stored = encoder.mentions(self.prototypes)
+        if references:
+            stored = stored + encoder.references(self._references)[self.owners]
+        found = {}
+        for kind, queries in self.queries.items():
+            ranks = _ranks(encoder.mentions(queries.mentions), stored, self.owners, np.array(queries.gold))
+            found[kind] = {top: float(np.mean(ranks < top)) for top in TOP}
+        return DevScore(found)
+
+
+def _prototypes(mined: MinedMentions, rows: list[int]) -> tuple[list[Mention], NDArray[np.int64]]:
+    counts, place = mined.counts(), {int(row): number for number, row in enumerate(mined.rows)}
+    numbers = [(number, place[row]) for number, row in enumerate(rows)]
+    mentions = [mined.get(at, which) for _, at in numbers for which in range(int(counts[at]))]
+    return mentions, np.array([number for number, at in numbers for _ in range(int(counts[at]))], dtype=np.int64)
+
+
+def _ranks(queries: Vectors, stored: Vectors, owners: NDArray[np.int64], gold: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many entities score at least as high as the right one; `owners` is sorted."""
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    best = np.maximum.reduceat(queries @ stored.T, starts, axis=1)
+    right = best[np.arange(len(gold)), gold]
+    return np.asarray((best >= right[:, None]).sum(axis=1) - 1, dtype=np.int64)

@@ -1,0 +1,118 @@
+"""The training set: entities with a few mentions each, and entities that have names alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from kriss.artifacts import open_artifact
+from kriss.errors import ArtifactError, InputError
+from kriss.ontology import Ontology
+from kriss.records import Entity, Mention
+from kriss.train.config import TrainConfig
+from kriss.train.names import Names, divide, name_key
+
+_COLUMNS = ["entity", "split", "surface", "left", "right"]
+
+
+class MinedMentions:
+    """The mentions of one split, sorted by entity: at most so many of each."""
+
+    def __init__(self, table: pa.Table, ontology: Ontology) -> None:
+        ids = table.column("entity").combine_chunks().dictionary_encode()
+        rows = [ontology.row_of(entity) for entity in ids.dictionary.to_pylist()]
+        if None in rows:
+            raise ArtifactError(f"a mention is of '{ids.dictionary[rows.index(None)]}', which the ontology does not have")
+        entity = np.array(rows, dtype=np.int64)[np.asarray(ids.indices)] if len(table) else np.zeros(0, dtype=np.int64)
+        order = np.argsort(entity, kind="stable")
+        self._text = table.select(["left", "surface", "right"]).take(pa.array(order)).combine_chunks()
+        self.rows, starts = np.unique(entity[order], return_index=True)
+        self._bounds = np.append(starts, len(order))
+
+    def __len__(self) -> int:
+        return len(self._text)
+
+    def counts(self) -> NDArray[np.int64]:
+        """Return how many mentions each entity of `rows` has."""
+        return np.diff(self._bounds)
+
+    def get(self, place: int, number: int) -> Mention:
+        """Return a mention of the entity at a place of `rows`."""
+        row = int(self._bounds[place]) + number
+        return Mention(*(self._text.column(name)[row].as_py() for name in ("left", "surface", "right")))
+
+
+def read_mentions(
+    folder: Path, ontology: Ontology, split: str, most: int, drop: dict[str, frozenset[str]] | None = None
+) -> MinedMentions:
+    """Read the first `most` mentions of each entity in a split; `drop` are held-out keys, by entity id."""
+    artifact = open_artifact(folder, "mentions")
+    if not any(given.get("sha256") == ontology.artifact.digest for given in artifact.inputs):
+        raise ArtifactError(f"{folder} was not mined with the ontology {ontology.artifact.path}; mine it again")
+    parts, taken = [], dict[str, int]()
+    file = pq.ParquetFile(folder / "mentions.parquet")
+    for group in range(file.num_row_groups):
+        table = file.read_row_group(group, columns=_COLUMNS)
+        table = table.filter(pc.equal(table.column("split"), split))
+        keep = np.zeros(len(table), dtype=bool)
+        entities, surfaces = table.column("entity").to_pylist(), table.column("surface").to_pylist()
+        for row, (entity, surface) in enumerate(zip(entities, surfaces, strict=True)):
+            if taken.get(entity, 0) >= most or (drop and entity in drop and name_key(surface) in drop[entity]):
+                continue
+            taken[entity] = taken.get(entity, 0) + 1
+            keep[row] = True
+        parts.append(table.filter(pa.array(keep)).drop_columns(["split"]))
+    return MinedMentions(pa.concat_tables(parts), ontology)
+
+
+class TrainingSet:
+    """What batches are drawn from."""
+
+    def __init__(self, ontology: Ontology, folder: Path, config: TrainConfig) -> None:
+        self.ontology = ontology
+        self._config = config
+        self._names: dict[int, Names] = {}
+        self.held_out = self._held_out(folder)
+        mentioned = read_mentions(folder, ontology, "train", config.mentions_per_entity, self.held_out)
+        if len(mentioned.rows) < 2:
+            raise InputError(
+                f"{folder} has training mentions of {len(mentioned.rows)} entities, and at least 2 are needed: "
+                "mine more text"
+            )
+        self.mentions = mentioned
+        self.name_only = self._with_synonyms() if config.name_only else np.zeros(0, dtype=np.int64)
+
+    def _held_out(self, folder: Path) -> dict[str, frozenset[str]]:
+        """Return the keys of the names that training may not see, by entity id; mined entities only."""
+        table = pq.read_table(folder / "mentions.parquet", columns=["entity"])
+        found = {}
+        for entity in table.column("entity").unique().to_pylist():
+            row = self.ontology.row_of(entity)
+            if row is not None and (unseen := self.names(row).unseen):
+                found[entity] = frozenset(map(name_key, unseen))
+        return found
+
+    def _with_synonyms(self) -> NDArray[np.int64]:
+        """Return the rows of entities that were not mined but have at least two names to contrast."""
+        ends = np.asarray(self.ontology.entities_table().column("names_end"), dtype=np.int64)
+        several = np.diff(ends, prepend=0) >= 2
+        several[self.mentions.rows] = False
+        return np.flatnonzero(several)
+
+    def names(self, row: int) -> Names:
+        """Return the names of an entity, divided into those for training and those held out."""
+        if (found := self._names.get(row)) is None:
+            found = divide(self.ontology.names_at(row), self._config.held_out, self._config.seed)
+            self._names[row] = found
+        return found
+
+    def references(self, rows: Sequence[int]) -> list[Entity]:
+        """Return entities as their references may show them: without the names held out."""
+        return [replace(self.ontology.at(row), aliases=self.names(row).seen[1:]) for row in rows]

@@ -1,0 +1,111 @@
+"""From a batch to gradients: in the memory of one chunk if asked for, and across processes.
+
+Every process encodes its part of the batch, gathers the vectors of the others, and computes the
+loss of the whole; of the gradients it keeps those that reach its own vectors. Their sum over the
+processes is the gradient of the whole batch, as one process alone would have computed it.
+
+Gradient caching encodes twice: first without a graph, to know the loss and its gradient with
+respect to every vector; then chunk by chunk with a graph, each chunk's vectors pulled by that
+gradient. Dropout sees the same random numbers both times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from numpy.typing import NDArray
+from torch import Tensor
+
+from kriss.encoder.model import Encoder, Tower
+from kriss.encoder.windows import Batch
+from kriss.train.batches import TokenizedBatch
+from kriss.train.config import TrainConfig
+from kriss.train.losses import joint_loss
+
+LossOf = Callable[[Tensor], Tensor]
+Chunk = tuple[Tower, NDArray[np.int64], Batch]
+
+
+def backward(encoder: Encoder, batch: TokenizedBatch, config: TrainConfig, accelerator: Accelerator) -> float:
+    """Add the gradients of a batch to the encoder's parameters, and return its loss."""
+    chunks: list[Chunk] = [(encoder.mention, *part) for part in batch.mentions.batches(config.chunk)]
+    if batch.references is not None:
+        shift = len(batch.mentions)
+        parts = batch.references.batches(config.chunk)
+        chunks += [(encoder.reference, places + shift, part) for places, part in parts]
+    order = torch.from_numpy(np.argsort(np.concatenate([places for _, places, _ in chunks]))).to(accelerator.device)
+    count = len(batch.mentions)
+
+    def loss_of(vectors: Tensor) -> Tensor:
+        c, r = vectors[:count], vectors[count:] if batch.references is not None else None
+        return joint_loss(
+            _gathered(c, accelerator),
+            None if r is None else _gathered(r, accelerator),
+            tau=config.tau,
+            pi=config.pi,
+            alpha=config.alpha,
+            beta=config.beta,
+        )
+
+    if config.cache and len(chunks) > 1:
+        loss = _cached(chunks, order, loss_of, accelerator)
+    else:
+        with accelerator.autocast():
+            vectors = torch.cat([tower.run(part) for tower, _, part in chunks])[order]
+        loss = loss_of(vectors)
+        loss.backward()
+    _sum_over_processes(encoder, accelerator)
+    return float(loss.detach())
+
+
+def _cached(chunks: list[Chunk], order: Tensor, loss_of: LossOf, accelerator: Accelerator) -> Tensor:
+    states, parts = [], []
+    with torch.no_grad(), accelerator.autocast():
+        for tower, _, part in chunks:
+            states.append(_random_state(accelerator.device))
+            parts.append(tower.run(part))
+    vectors = torch.cat(parts).float().requires_grad_()
+    loss = loss_of(vectors[order])
+    loss.backward()
+    assert vectors.grad is not None
+    after = _random_state(accelerator.device)
+    for (tower, _, part), state, pull in zip(
+        chunks, states, vectors.grad.split([len(part) for part in parts]), strict=True
+    ):
+        _set_random_state(state, accelerator.device)
+        with accelerator.autocast():
+            found = tower.run(part)
+        torch.autograd.backward(found, pull.to(found.dtype))
+    _set_random_state(after, accelerator.device)
+    return loss
+
+
+def _gathered(own: Tensor, accelerator: Accelerator) -> Tensor:
+    """Return the vectors of all processes in the order of the batch; only one's own carry gradients."""
+    if accelerator.num_processes == 1:
+        return own
+    everyone = list(accelerator.gather(own.detach()).split(len(own)))
+    everyone[accelerator.process_index] = own
+    return torch.cat(everyone)
+
+
+def _sum_over_processes(encoder: Encoder, accelerator: Accelerator) -> None:
+    if accelerator.num_processes == 1:
+        return
+    grads = [parameter.grad for parameter in encoder.parameters() if parameter.grad is not None]
+    flat = accelerator.reduce(torch.cat([grad.reshape(-1) for grad in grads]), reduction="sum")
+    for grad, total in zip(grads, flat.split([grad.numel() for grad in grads]), strict=True):
+        grad.copy_(total.view_as(grad))
+
+
+def _random_state(device: torch.device) -> tuple[Tensor, Tensor | None]:
+    return torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+
+
+def _set_random_state(state: tuple[Tensor, Tensor | None], device: torch.device) -> None:
+    torch.set_rng_state(state[0])
+    if state[1] is not None:
+        torch.cuda.set_rng_state(state[1], device)

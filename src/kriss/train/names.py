@@ -1,0 +1,45 @@
+"""Names that training never sees: what a dev mention is swapped for must be new to the encoder.
+
+Two spellings of one name ("Neoplasms, Breast", "breast neoplasm") share a key and a fate. A
+preferred name is never held out, nor any other spelling of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+_WORDS = re.compile(r"\w+")
+
+
+def name_key(name: str) -> str:
+    """Return what the spellings of a name have in common: its words, sorted, without case or plural.
+
+    >>> name_key("Neoplasms, Breast") == name_key("breast neoplasm")
+    True
+    """
+    words = _WORDS.findall(name.casefold())
+    return " ".join(sorted(word[:-1] if len(word) > 3 and word.endswith("s") else word for word in words))
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of an entity: those for training, the preferred one first, and those held out."""
+
+    seen: tuple[str, ...]
+    unseen: tuple[str, ...]
+
+
+def divide(names: Sequence[str], share: float, seed: int) -> Names:
+    """Divide the names of an entity; the first is the preferred one."""
+    if share <= 0 or len(names) < 2:
+        return Names(tuple(names), ())
+    preferred = name_key(names[0])
+    seen, unseen = [], []
+    for name in names:
+        key = name_key(name)
+        held = key != preferred and crc32(f"{seed}\0{key}".encode()) < share * 2**32
+        (unseen if held else seen).append(name)
+    return Names(tuple(seen), tuple(unseen))
