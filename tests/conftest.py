@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from kriss.ontology import Ontology, OntologyConfig, build_ontology
 from kriss.records import Entity
 
 FIXTURES = Path(__file__).parent / "fixtures"
+os.environ["HF_HUB_OFFLINE"] = "1"  # read when huggingface_hub is imported: no test asks the network
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile("quick", deadline=None, max_examples=8, derandomize=True, suppress_health_check=_QUIET)
@@ -194,3 +196,70 @@ def mesh(tmp_path_factory: pytest.TempPathFactory) -> Ontology:
 def obo(tmp_path_factory: pytest.TempPathFactory) -> Ontology:
     """Return the miniature OBO ontology in tests/fixtures."""
     return build(tmp_path_factory.mktemp("obo") / "out", "obo", FIXTURES / "mini.obo")
+
+
+# --- a model ------------------------------------------------------------------------------------
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+_PIECES = "osis itis emia oma pathy gen in ine ol ic al ed ing tion ly ness er est ism ist um us ae ia".split()
+_WORDS = """
+    a an and as at be but by for from had has in is it no not of on or that the their this to was were who with
+    patient patients disease syndrome acute chronic heart attack kidney liver lung renal failure cold fever pain
+    chest blood pressure drug dose cell cells gene protein left right side mention relapsed sclerosis multiple
+    myel gastr cardi neur hepat nephr derm arthr diabet insul asp warfar met form
+    """.split()
+TINY_SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+TINY_VOCABULARY = [
+    *TINY_SPECIAL,
+    *"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~",
+    *_LETTERS,
+    *(f"##{letter}" for letter in _LETTERS),
+    *(word for word in _WORDS if len(word) > 1),
+    *(f"##{piece}" for piece in _PIECES),
+]
+"""The word pieces of the models that tests build."""
+
+
+def tiny_bert(vocabulary: int) -> Any:
+    """Return a BERT of two layers with random weights, always the same; wide enough to tell texts apart."""
+    import torch
+    import transformers
+
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        return transformers.BertModel(  # type: ignore[no-untyped-call]
+            transformers.BertConfig(
+                vocab_size=vocabulary,
+                hidden_size=32,
+                num_hidden_layers=2,
+                num_attention_heads=2,
+                intermediate_size=64,
+                max_position_embeddings=128,
+                initializer_range=0.2,
+            )
+        )
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a tiny BERT and its tokenizer, as transformers saves them."""
+    folder = tmp_path_factory.mktemp("tiny") / "bert"
+    tiny_bert(len(TINY_VOCABULARY)).save_pretrained(folder)
+    write_vocabulary(folder, TINY_VOCABULARY)
+    return folder
+
+
+def write_vocabulary(folder: Path, vocabulary: Iterable[str]) -> None:
+    """Write the files of a WordPiece tokenizer of old, from which transformers makes a fast one."""
+    (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in vocabulary), encoding="utf-8")
+    settings = {"do_lower_case": True, "model_max_length": 128, "tokenizer_class": "BertTokenizer"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an encoder artifact of the tiny BERT with ONNX graphs, as `kriss export` writes it."""
+    out = tmp_path_factory.mktemp("encoder") / "tiny"
+    options = ["--int8", "--pooling", "mean", "--window", "24", "--normalize"]
+    assert run(["export", str(tiny_model), "--out", str(out), *options]) == 0
+    return out

@@ -11,7 +11,7 @@ import kriss
 
 SOURCE = Path(kriss.__file__).parent
 GROUND = ("records", "errors", "config", "artifacts", "files")
-STAGES = ("ontology", "mine", "train", "index", "link", "rerank", "evaluate", "serve")
+STAGES = ("ontology", "mine", "encoder", "train", "index", "link", "rerank", "evaluate", "serve")
 MODULES = sorted(path.relative_to(SOURCE) for path in SOURCE.rglob("*.py"))
 
 

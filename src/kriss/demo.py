@@ -15,6 +15,13 @@ import typer
 from kriss.cli import run
 
 
+_TWO_MINUTES = (
+    *("--steps", "60", "--set", "batch=64", "--set", "dev_every=30"),
+    *("--set", "dev_queries=200", "--set", "dev_entities=400"),
+)
+"""A training short enough to watch: the score on the dev set rises all the same."""
+
+
 def main(out: Path) -> None:
     """Run the commands a new user would type, showing each."""
     ontology, text, mentions = str(out / "hpo"), out / "definitions.jsonl", str(out / "mentions")
@@ -26,6 +33,7 @@ def main(out: Path) -> None:
     _write_definitions(Path(ontology), text)
     _show("mine", ontology, str(text), "--out", mentions, "--force")
     _show("mine", "report", mentions, "--ontology", ontology, "--forms", "10", "--sample", "5")
+    _show("train", ontology, mentions, "--out", str(out / "encoder"), "--force", *_TWO_MINUTES)
     typer.secho(f"\nEverything stands in {out}. Try the commands above on your own ontology and text.", bold=True)
 
 

@@ -5,6 +5,7 @@
     ├── ConfigError             an option or a recipe key is wrong
     ├── MissingExtraError       an optional dependency is absent; names the pip line
     ├── UnknownEntityError      an id that the ontology lacks (also a KeyError)
+    ├── DriftError              an exported model does not give the vectors of its original
     └── ArtifactError           a folder written by kriss cannot be used
         ├── NotAnArtifactError  no such folder, or no manifest in it
         ├── WrongKindError      it is an artifact, but of another stage
@@ -64,6 +65,10 @@ class UnknownEntityError(KrissError, KeyError):
 
     def __str__(self) -> str:  # KeyError would print the repr of the message
         return str(self.args[0])
+
+
+class DriftError(KrissError):
+    """An exported form of a model that is too far from it to stand in its place."""
 
 
 class ArtifactError(KrissError):

@@ -26,9 +26,7 @@ OntologyFolder = Annotated[
 MentionsFolder = Annotated[Path, typer.Argument(metavar="MENTIONS", help="Mentions written by 'kriss mine'.")]
 Preset = Annotated[str, typer.Option(metavar="NAME", help="mini (MiniLM, a CPU) or paper (section 4.2).")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML.")]
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting; may be repeated.")
-]
+Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting; may be repeated.")]
 
 
 @app.command()
@@ -56,12 +54,14 @@ def run(
     from kriss.train.run import train
 
     with TrainProgress() as progress:
-        report = train(
-            chosen, Ontology.load(ontology), mentions, out, resume=resume, force=force, progress=progress
-        )
+        report = train(chosen, Ontology.load(ontology), mentions, out, resume=resume, force=force, progress=progress)
+    if report is None:  # one process of several, and not the first
+        return
+    kept = (
+        f"best on dev at step {report.best_step:,}" if report.after else "no dev mentions, so the last weights are kept"
+    )
     typer.echo(
-        f"{out}: trained {report.steps:,} steps on {report.mentions:,} mentions of {report.entities:,} entities; "
-        f"best on dev at step {report.best_step:,}"
+        f"{out}: trained {report.steps:,} steps on {report.mentions:,} mentions of {report.entities:,} entities; {kept}"
     )
     for label, score in (("before", report.before), ("after", report.after)):
         if score:
@@ -95,21 +95,19 @@ def score(
         untrained=untrained,
     )
     for kind, (count, at) in found.kinds.items():
-        typer.echo(f"{kind:<8} {count:>6,} queries  " + "  ".join(f"top-{top} {value:.3f}" for top, value in at.items()))
+        typer.echo(
+            f"{kind:<8} {count:>6,} queries  " + "  ".join(f"top-{top} {value:.3f}" for top, value in at.items())
+        )
     typer.echo(f"against {found.entities:,} entities with {found.prototypes:,} prototypes")
 
 
-def _config(
-    preset_name: str, file: Path | None, settings: list[str] | None, options: dict[str, Any]
-) -> TrainConfig:
+def _config(preset_name: str, file: Path | None, settings: list[str] | None, options: dict[str, Any]) -> TrainConfig:
     """Return the preset with what a file, then --set, then options say instead."""
     from kriss.config import from_mapping, read_toml, to_mapping
     from kriss.errors import ConfigError
     from kriss.train.config import TrainConfig, check, preset
 
-    values = to_mapping(preset(preset_name))
-    if file:
-        values |= read_toml(file)
+    values: dict[str, Any] = read_toml(file) if file else {}
     for setting in settings or []:
         key, equals, text = setting.partition("=")
         if not equals:
@@ -119,7 +117,9 @@ def _config(
         except tomllib.TOMLDecodeError:
             values[key.strip()] = text.strip()  # a bare word is a string
     values |= {key: value for key, value in options.items() if value is not None}
-    config = from_mapping(TrainConfig, values, "kriss train")
+    if "epochs" in values:  # whoever asks for epochs does not want the preset's steps
+        values.setdefault("steps", 0)
+    config = from_mapping(TrainConfig, to_mapping(preset(preset_name)) | values, "kriss train")
     check(config)
     return config
 

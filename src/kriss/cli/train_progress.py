@@ -29,7 +29,6 @@ class TrainProgress:
         self._task = self._bar.add_task("preparing", total=None, loss="", dev="")
 
     def __enter__(self) -> Self:
-        self._bar.start()
         return self
 
     def __exit__(
@@ -38,8 +37,11 @@ class TrainProgress:
         self._bar.stop()
 
     def __call__(self, event: dict[str, Any]) -> None:
-        """Show an event."""
-        if event["event"] == "plan":
+        """Show an event; the bar appears with the first, and of several processes only one has any."""
+        self._bar.start()
+        if event["event"] == "note":
+            self._bar.console.print(event["text"], style="yellow", highlight=False, soft_wrap=True)
+        elif event["event"] == "plan":
             self._bar.update(self._task, description="training", total=event["steps"], completed=event["step"])
         elif "loss" in event:
             pace = f"loss {event['loss']:.3f}  {event['sequences_per_second']:.0f} sequences/s"

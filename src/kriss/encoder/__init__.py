@@ -1,8 +1,12 @@
 """The encoder: the only place that windows, marks, tokenizes and pools a mention or an entity's reference.
 
     config    what a sequence is made of and how its vector is taken
-    windows   text to token ids: no torch, so that linking needs none
+    windows   text to token ids
+    settings  what a saved encoder says of itself
+    session   the two Transformers in ONNX Runtime
+    base      where a model comes from
     model     the two Transformers in torch: loading, markers, saving
-    session   the same two in ONNX Runtime
-    export    from the one to the other, with a check
+    export    from torch to ONNX, with a check on `samples`
+
+Linking needs the first four and no torch.
 """

@@ -10,7 +10,6 @@ The folder holds the mention encoder in Hugging Face's layout, the reference enc
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import logging
 from collections.abc import Sequence
@@ -23,15 +22,13 @@ import transformers
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kriss.config import from_mapping, to_mapping
 from kriss.encoder.base import locate
 from kriss.encoder.config import END, KNOWN_MARKERS, START, EncoderConfig, SpecialTokens
+from kriss.encoder.settings import REFERENCES, TOKENIZER, read_settings, write_settings
 from kriss.encoder.windows import Batch, Sequences, Windows
-from kriss.errors import ConfigError, DamagedError
+from kriss.errors import ConfigError
 from kriss.records import Entity, Mention
 
-SETTINGS = "encoder.json"
-REFERENCES = "references"
 _LIKENESS = {START: "[", END: "]"}
 """Where a new marker's embedding starts: brackets are what a text would use to set a stretch apart."""
 
@@ -88,9 +85,8 @@ class Encoder(torch.nn.Module):
         tokenizer = _tokenizer(where, model)
         towers = [_tower(where, model, tokenizer, config, dropout) for _ in range(2)]
         start, end = _markers(tokenizer)
-        tokens = SpecialTokens(
-            *(getattr(tokenizer, f"{role}_token") for role in ("cls", "sep", "pad", "mask")), start=start, end=end
-        )
+        roles = {role: getattr(tokenizer, f"{role}_token") for role in ("cls", "sep", "pad", "mask")}
+        tokens = SpecialTokens(**roles, start=start, end=end)
         return cls(Windows(tokenizer.backend_tokenizer, tokens, config), tokenizer, *towers)
 
     @classmethod
@@ -101,18 +97,19 @@ class Encoder(torch.nn.Module):
         mention = _tower(str(folder), str(folder), tokenizer, config, dropout)
         below = str(folder / REFERENCES)
         reference = _tower(below, below, tokenizer, config, dropout)
-        return cls(Windows.load(folder / "tokenizer.json", tokens, config), tokenizer, mention, reference)
+        return cls(Windows.load(folder / TOKENIZER, tokens, config), tokenizer, mention, reference)
 
     def save(self, folder: Path) -> None:
         """Write the encoder so that kriss, transformers and sentence-transformers can read it."""
         folder.mkdir(parents=True, exist_ok=True)
-        self.mention.backbone.save_pretrained(folder)
-        self.reference.backbone.save_pretrained(folder / REFERENCES)
+        for tower, where in ((self.mention, folder), (self.reference, folder / REFERENCES)):
+            tower.backbone.save_pretrained(where)
+            mode = (where / "config.json").stat().st_mode
+            (where / "model.safetensors").chmod(mode)  # safetensors lets nobody but the owner read
         self._tokenizer.backend_tokenizer.encode_special_tokens = False  # that is kriss's own wish
         self._tokenizer.save_pretrained(folder)
         self._tokenizer.backend_tokenizer.encode_special_tokens = True
-        settings = {**to_mapping(self.config), "tokens": dataclasses.asdict(self.windows.tokens)}
-        (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        write_settings(folder, self.windows.tokens, self.config)
         _write_modules(folder, self.config, int(self.mention.backbone.config.hidden_size))
 
     def mentions(self, mentions: Sequence[Mention], size: int = 64) -> NDArray[np.float32]:
@@ -134,16 +131,6 @@ class Encoder(torch.nn.Module):
             tower.train(training)
 
 
-def read_settings(folder: Path) -> tuple[SpecialTokens, EncoderConfig]:
-    """Read what a saved encoder says of its tokens and sequences."""
-    try:
-        settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-        tokens = from_mapping(SpecialTokens, settings.pop("tokens"), str(folder / SETTINGS))
-        return tokens, from_mapping(EncoderConfig, settings, str(folder / SETTINGS))
-    except (OSError, ValueError, KeyError, AttributeError) as error:
-        raise DamagedError(f"{folder / SETTINGS} cannot be read ({error}); write the encoder again") from None
-
-
 def _tokenizer(where: str, model: str) -> Any:  # noqa: ANN401 - transformers has no common type
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(where)
@@ -152,14 +139,14 @@ def _tokenizer(where: str, model: str) -> Any:  # noqa: ANN401 - transformers ha
     lacking = [role for role in ("cls", "sep", "pad", "mask") if getattr(tokenizer, f"{role}_token") is None]
     if lacking or not tokenizer.is_fast:
         raise ConfigError(f"the tokenizer of '{model}' has no {lacking[0] if lacking else 'fast'} token: not BERT-like")
-    if not any(set(pair) <= tokenizer.get_vocab().keys() for pair in KNOWN_MARKERS):
-        tokenizer.add_tokens([START, END], special_tokens=True)
+    # A known marker keeps its id; made special, it is plain text where a document happens to spell it.
+    tokenizer.add_tokens(list(_markers(tokenizer)), special_tokens=True)
     return tokenizer
 
 
 def _markers(tokenizer: Any) -> tuple[str, str]:  # noqa: ANN401
     vocabulary = tokenizer.get_vocab()
-    return next(pair for pair in KNOWN_MARKERS if set(pair) <= vocabulary.keys())
+    return next((pair for pair in KNOWN_MARKERS if set(pair) <= vocabulary.keys()), (START, END))
 
 
 def _tower(where: str, model: str, tokenizer: Any, config: EncoderConfig, dropout: float | None) -> Tower:  # noqa: ANN401
@@ -168,7 +155,7 @@ def _tower(where: str, model: str, tokenizer: Any, config: EncoderConfig, dropou
     noisy.setLevel(logging.ERROR)  # a pooler that is not in the file is not missed
     rates = {} if dropout is None else {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
     try:
-        transformers.utils.logging.disable_progress_bar()
+        transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         backbone = transformers.AutoModel.from_pretrained(where, dtype=torch.float32)
     except Exception as error:  # noqa: BLE001 - whatever the hub, the folder or a parser raises
         raise _no_model(model, error) from None

@@ -91,7 +91,9 @@ class Windows:
 
     def __init__(self, tokenizer: Tokenizer, tokens: SpecialTokens, config: EncoderConfig) -> None:
         if config.window < _OVERHEAD + 2:
-            raise ConfigError(f"a window of {config.window} tokens has no room for a mention; take at least 8")
+            raise ConfigError(
+                f"a window of {config.window} tokens has no room for a mention; take {_OVERHEAD + 2} or more"
+            )
         if config.reference_window < _LEAST:
             raise ConfigError(f"'reference_window' must be at least {_LEAST}, not {config.reference_window}")
         self.config = config

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kriss.encoder.windows import Sequences, Windows
-from kriss.records import Mention
+from kriss.records import Entity, Mention
 from kriss.train.config import TrainConfig
 from kriss.train.examples import TrainingSet
 
@@ -30,7 +30,7 @@ class TokenizedBatch:
 
 
 class Sampler:
-    """Draws batches. Every entity comes once before any comes again."""
+    """Draws batches. No entity comes twice in a round; those that would not fill a batch wait for the next round."""
 
     def __init__(self, examples: TrainingSet, config: TrainConfig) -> None:
         self._examples = examples
@@ -38,11 +38,12 @@ class Sampler:
         total = len(examples.mentions.rows)
         wanted = config.batch // 2
         bare = round(wanted * config.name_only) if len(examples.name_only) else 0
-        self.bare = min(bare, len(examples.name_only))
+        self.bare = min(bare, len(examples.name_only), wanted - 1)  # one entity with mentions at least
         self.mined = min(wanted - self.bare, total)
         self._counts = examples.mentions.counts()
         self._place = {int(row): place for place, row in enumerate(examples.mentions.rows)}
         self._neighbours: Rows | None = None
+        self._orders: dict[int, tuple[int, Rows]] = {}
 
     @property
     def entities(self) -> int:
@@ -65,10 +66,12 @@ class Sampler:
 
     def _walk(self, step: int, size: int, total: int, stream: int) -> list[int]:
         """Return the next `size` places of a walk through all, in a new order each time round."""
-        a_round = total // size
-        order = np.random.default_rng((self._config.seed, stream, step // a_round)).permutation(total)
-        first = step % a_round * size
-        return [int(place) for place in order[first : first + size]]
+        number, at = divmod(step, total // size)
+        known, order = self._orders.get(stream, (-1, None))
+        if order is None or known != number:  # a new order of millions takes a while: once a round
+            order = np.random.default_rng((self._config.seed, stream, number)).permutation(total)
+            self._orders[stream] = number, order
+        return [int(place) for place in order[at * size : (at + 1) * size]]
 
     def _grouped(self, step: int, neighbours: Rows) -> list[int]:
         """Return seeds of the walk, each with some of its neighbours, until the batch is full."""
@@ -91,6 +94,15 @@ class Sampler:
             for number, row in enumerate(rows, start=first)
             for mention in self._pair(row, random.Random(f"{self._config.seed} {step} {number}"))  # noqa: S311
         ]
+
+    def references_at(self, step: int, rows: list[int], first: int) -> list[Entity]:
+        """Return the entities as references show them, their aliases in a new order each time."""
+        entities = []
+        for number, entity in enumerate(self._examples.references(rows), start=first):
+            aliases = list(entity.aliases)
+            random.Random(f"{self._config.seed} {step} {number} references").shuffle(aliases)  # noqa: S311
+            entities.append(replace(entity, aliases=tuple(aliases)))
+        return entities
 
     def _pair(self, row: int, draw: random.Random) -> tuple[Mention, Mention]:
         names = self._examples.names(row).seen
@@ -127,8 +139,7 @@ def tokenized(
     mentions = windows.mentions(sampler.mentions_at(step, mine, first))
     references = None
     if config.beta:
-        draw = random.Random(f"{config.seed} {step} {first} references")  # noqa: S311 - not a secret
-        references = windows.references(examples.references(mine), draw)
+        references = windows.references(sampler.references_at(step, mine, first))
     return TokenizedBatch(step, mentions, references)
 
 
@@ -149,7 +160,5 @@ def prefetched(
         for step in steps:
             batch = waiting.pop(0).result()
             if step + _AHEAD < steps.stop:
-                waiting.append(
-                    thread.submit(tokenized, sampler, examples, windows, config, step + _AHEAD, rank, ranks)
-                )
+                waiting.append(thread.submit(tokenized, sampler, examples, windows, config, step + _AHEAD, rank, ranks))
             yield batch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -84,7 +85,7 @@ MINI = replace(
     pooling="mean",
     normalize=True,
     batch=128,
-    steps=1200,
+    steps=400,
     learning_rate=1e-4,
     dropout=0.0,
     p_bare=0.25,
@@ -95,7 +96,7 @@ MINI = replace(
     cache=False,
     dev_queries=500,
     dev_entities=1000,
-    dev_every=200,
+    dev_every=100,
 )
 PRESETS: Mapping[str, TrainConfig] = {"paper": PAPER, "mini": MINI}
 
@@ -115,6 +116,9 @@ _SHARES = ("p_mask", "p_replace", "p_bare", "name_only", "held_out", "warmup", "
 def check(config: TrainConfig) -> None:
     """Refuse settings that make no sense, in one sentence."""
     values: dict[str, Any] = {name: getattr(config, name) for name in TrainConfig.__dataclass_fields__}
+    for name, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value) and name != "clip":
+            raise ConfigError(f"'{name}' must be a number, not {value}")
     for name in _POSITIVE:
         if not values[name] > 0:
             raise ConfigError(f"'{name}' must be more than 0, not {values[name]}")
@@ -129,6 +133,12 @@ def check(config: TrainConfig) -> None:
         raise ConfigError("'alpha' and 'beta' are not negative, and one of them is more than 0")
     if config.steps < 0 or (config.steps == 0 and not config.epochs > 0):
         raise ConfigError("'steps' or 'epochs' must be more than 0")
+    if config.weight_decay < 0:
+        raise ConfigError(f"'weight_decay' must be 0 or more, not {config.weight_decay}")
+    if not 0 <= config.seed < 2**32:
+        raise ConfigError(f"'seed' is a whole number from 0 to {2**32 - 1}, not {config.seed}")
+    if config.beta and not config.fields:
+        raise ConfigError("'fields' is empty: references would say nothing; name one, or set 'beta' to 0")
     if config.hard_group < 2:
         raise ConfigError("'hard_group' is at least 2")
     if config.name_only >= 1:

@@ -21,7 +21,6 @@ from kriss.records import Entity, Mention
 from kriss.train.config import TrainConfig
 from kriss.train.examples import MinedMentions, TrainingSet, read_mentions
 
-KINDS = ("masked", "swapped")
 _PROTOTYPES = 2
 """Prototypes an entity has here: two keep a look at the dev set affordable while training."""
 TOP = (1, 5)
@@ -61,6 +60,15 @@ class DevScore:
     def flat(self) -> dict[str, float]:
         """Return plain figures for a log."""
         return {f"{kind}@{top}": value for kind, found in self.at.items() for top, value in found.items()}
+
+    @classmethod
+    def of(cls, flat: Mapping[str, float]) -> DevScore:
+        """Return the score that `flat` gave these figures of."""
+        at: dict[str, dict[int, float]] = {}
+        for key, value in flat.items():
+            kind, _, top = key.partition("@")
+            at.setdefault(kind, {})[int(top)] = value
+        return cls(at)
 
 
 class DevSet:
@@ -120,8 +128,11 @@ def _prototypes(mined: MinedMentions, rows: list[int]) -> tuple[list[Mention], N
 
 
 def _ranks(queries: Vectors, stored: Vectors, owners: NDArray[np.int64], gold: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many entities score at least as high as the right one; `owners` is sorted."""
+    """Return how many other entities the right one does not beat; `owners` is sorted.
+
+    A score that is not a number beats none and is beaten by none: an encoder gone astray links nothing.
+    """
     starts = np.flatnonzero(np.diff(owners, prepend=-1))
     best = np.maximum.reduceat(queries @ stored.T, starts, axis=1)
     right = best[np.arange(len(gold)), gold]
-    return np.asarray((best >= right[:, None]).sum(axis=1) - 1, dtype=np.int64)
+    return np.asarray((~(right[:, None] > best)).sum(axis=1) - 1, dtype=np.int64)

@@ -17,9 +17,11 @@ from kriss.errors import ArtifactError, InputError
 from kriss.ontology import Ontology
 from kriss.records import Entity, Mention
 from kriss.train.config import TrainConfig
-from kriss.train.names import Names, divide, name_key
+from kriss.train.names import Names, divide, kept_keys, name_key
 
-_COLUMNS = ["entity", "split", "surface", "left", "right"]
+_REMEMBERED = 200_000
+"""Entities whose names are kept divided: all that are mined, as a rule; at most 0.2 GB."""
+_TEXT = ["entity", "surface", "left", "right"]
 
 
 class MinedMentions:
@@ -29,7 +31,8 @@ class MinedMentions:
         ids = table.column("entity").combine_chunks().dictionary_encode()
         rows = [ontology.row_of(entity) for entity in ids.dictionary.to_pylist()]
         if None in rows:
-            raise ArtifactError(f"a mention is of '{ids.dictionary[rows.index(None)]}', which the ontology does not have")
+            stranger = ids.dictionary[rows.index(None)]
+            raise ArtifactError(f"a mention is of '{stranger}', which the ontology does not have; mine again")
         entity = np.array(rows, dtype=np.int64)[np.asarray(ids.indices)] if len(table) else np.zeros(0, dtype=np.int64)
         order = np.argsort(entity, kind="stable")
         self._text = table.select(["left", "surface", "right"]).take(pa.array(order)).combine_chunks()
@@ -53,13 +56,11 @@ def read_mentions(
     folder: Path, ontology: Ontology, split: str, most: int, drop: dict[str, frozenset[str]] | None = None
 ) -> MinedMentions:
     """Read the first `most` mentions of each entity in a split; `drop` are held-out keys, by entity id."""
-    artifact = open_artifact(folder, "mentions")
-    if not any(given.get("sha256") == ontology.artifact.digest for given in artifact.inputs):
-        raise ArtifactError(f"{folder} was not mined with the ontology {ontology.artifact.path}; mine it again")
-    parts, taken = [], dict[str, int]()
+    _check_origin(folder, ontology)
     file = pq.ParquetFile(folder / "mentions.parquet")
+    parts, taken = [file.schema_arrow.empty_table().select(_TEXT)], dict[str, int]()
     for group in range(file.num_row_groups):
-        table = file.read_row_group(group, columns=_COLUMNS)
+        table = file.read_row_group(group, columns=["split", *_TEXT])
         table = table.filter(pc.equal(table.column("split"), split))
         keep = np.zeros(len(table), dtype=bool)
         entities, surfaces = table.column("entity").to_pylist(), table.column("surface").to_pylist()
@@ -68,18 +69,28 @@ def read_mentions(
                 continue
             taken[entity] = taken.get(entity, 0) + 1
             keep[row] = True
-        parts.append(table.filter(pa.array(keep)).drop_columns(["split"]))
+        parts.append(table.filter(pa.array(keep)).select(_TEXT))
     return MinedMentions(pa.concat_tables(parts), ontology)
+
+
+def _check_origin(folder: Path, ontology: Ontology) -> None:
+    inputs = open_artifact(folder, "mentions").inputs
+    if not any(given.get("sha256") == ontology.artifact.digest for given in inputs):
+        raise ArtifactError(f"{folder} was not mined with the ontology {ontology.artifact.path}; mine it again")
 
 
 class TrainingSet:
     """What batches are drawn from."""
 
     def __init__(self, ontology: Ontology, folder: Path, config: TrainConfig) -> None:
+        _check_origin(folder, ontology)
         self.ontology = ontology
+        self.folder = folder
         self._config = config
         self._names: dict[int, Names] = {}
-        self.held_out = self._held_out(folder)
+        self._owners = np.asarray(ontology.names_table().column("entity"), dtype=np.int64)
+        self._kept = self._kept_keys()
+        self.held_out = self._held_out()
         mentioned = read_mentions(folder, ontology, "train", config.mentions_per_entity, self.held_out)
         if len(mentioned.rows) < 2:
             raise InputError(
@@ -89,9 +100,14 @@ class TrainingSet:
         self.mentions = mentioned
         self.name_only = self._with_synonyms() if config.name_only else np.zeros(0, dtype=np.int64)
 
-    def _held_out(self, folder: Path) -> dict[str, frozenset[str]]:
+    def _kept_keys(self) -> frozenset[str]:
+        _, first = np.unique(self._owners, return_index=True)
+        preferred = self.ontology.names_table().column("text").take(pa.array(first)).to_pylist()
+        return kept_keys(preferred, self._config.held_out, self._config.seed)
+
+    def _held_out(self) -> dict[str, frozenset[str]]:
         """Return the keys of the names that training may not see, by entity id; mined entities only."""
-        table = pq.read_table(folder / "mentions.parquet", columns=["entity"])
+        table = pq.read_table(self.folder / "mentions.parquet", columns=["entity"])
         found = {}
         for entity in table.column("entity").unique().to_pylist():
             row = self.ontology.row_of(entity)
@@ -101,15 +117,16 @@ class TrainingSet:
 
     def _with_synonyms(self) -> NDArray[np.int64]:
         """Return the rows of entities that were not mined but have at least two names to contrast."""
-        ends = np.asarray(self.ontology.entities_table().column("names_end"), dtype=np.int64)
-        several = np.diff(ends, prepend=0) >= 2
+        several = np.bincount(self._owners) >= 2
         several[self.mentions.rows] = False
         return np.flatnonzero(several)
 
     def names(self, row: int) -> Names:
         """Return the names of an entity, divided into those for training and those held out."""
         if (found := self._names.get(row)) is None:
-            found = divide(self.ontology.names_at(row), self._config.held_out, self._config.seed)
+            found = divide(self.ontology.names_at(row), self._config.held_out, self._config.seed, self._kept)
+            if len(self._names) >= _REMEMBERED:
+                self._names.clear()
             self._names[row] = found
         return found
 

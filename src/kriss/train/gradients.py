@@ -54,8 +54,8 @@ def backward(encoder: Encoder, batch: TokenizedBatch, config: TrainConfig, accel
         loss = _cached(chunks, order, loss_of, accelerator)
     else:
         with accelerator.autocast():
-            vectors = torch.cat([tower.run(part) for tower, _, part in chunks])[order]
-        loss = loss_of(vectors)
+            vectors = torch.cat([tower.run(part) for tower, _, part in chunks])
+        loss = loss_of(vectors.float()[order])
         loss.backward()
     _sum_over_processes(encoder, accelerator)
     return float(loss.detach())

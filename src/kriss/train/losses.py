@@ -15,7 +15,7 @@ def mention_loss(c: Tensor, tau: float) -> Tensor:
     l(c_i, c_j) = -log( exp(c_i.c_j / tau) / sum_{k != i} exp(c_i.c_k / tau) )
     L = 1/2N sum_k [ l(c_2k-1, c_2k) + l(c_2k, c_2k-1) ]
     """
-    scores = c.float() @ c.float().T / tau
+    scores = c @ c.T / tau
     scores = scores.masked_fill(torch.eye(len(c), dtype=torch.bool, device=c.device), float("-inf"))
     return cross_entropy(scores, torch.arange(len(c), device=c.device) ^ 1)
 
@@ -26,13 +26,13 @@ def reference_loss(c: Tensor, r: Tensor, pi: float) -> Tensor:
     l(c_i, r_e) = -log( exp(c_i.r_e / pi) / sum_{k=1..N} exp(c_i.r_k / pi) )
     L' = 1/2N sum_k [ l(c_2k-1, r_k) + l(c_2k, r_k) ]
     """
-    scores = c.float() @ r.float().T / pi
+    scores = c @ r.T / pi
     return cross_entropy(scores, torch.arange(len(c), device=c.device) // 2)
 
 
 def joint_loss(c: Tensor, r: Tensor | None, *, tau: float, pi: float, alpha: float, beta: float) -> Tensor:
     """Return alpha L + beta L'; a part of weight 0 is not computed."""
-    total = c.new_zeros((), dtype=torch.float32)
+    total = c.new_zeros(())
     if alpha:
         total = total + alpha * mention_loss(c, tau)
     if beta and r is not None:

@@ -57,7 +57,10 @@ def _pieces(names: tuple[str, ...]) -> set[int]:
 
 
 def _nearest(examples: TrainingSet, vectors: Vectors) -> NDArray[np.int64]:
-    """Return the nearest by cosine, without the entity itself and those that share a name with it."""
+    """Return the nearest by cosine, without those that share a name with the entity.
+
+    Where fewer are left than there are columns, the entity itself fills the rest: it is in its group anyhow.
+    """
     vectors = np.ascontiguousarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9))
     if len(vectors) <= _EXACT:
         index = faiss.IndexFlatIP(vectors.shape[1])
@@ -69,10 +72,9 @@ def _nearest(examples: TrainingSet, vectors: Vectors) -> NDArray[np.int64]:
         index.nprobe = 16
     index.add(vectors)
     _, found = index.search(vectors, min(2 * KEPT, len(vectors)))
-    keys = [frozenset(map(name_key, examples.names(int(row)).seen)) for row in examples.mentions.rows]
+    keys = [frozenset(map(name_key, examples.ontology.names_at(int(row)))) for row in examples.mentions.rows]
     neighbours = np.empty((len(vectors), min(KEPT, len(vectors) - 1)), dtype=np.int64)
     for place, near in enumerate(found.tolist()):
         apart = [at for at in near if at >= 0 and at != place and not keys[at] & keys[place]]
-        fill = [(place + 1 + number) % len(vectors) for number in range(neighbours.shape[1])]
-        neighbours[place] = (apart + fill)[: neighbours.shape[1]]
+        neighbours[place] = (apart + [place] * neighbours.shape[1])[: neighbours.shape[1]]
     return neighbours

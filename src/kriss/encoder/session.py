@@ -1,0 +1,96 @@
+"""The two Transformers in ONNX Runtime: what links where torch is not installed.
+
+    encoder = OnnxEncoder.load(folder, precision="int8", threads=2)
+    vectors = encoder.mentions([Mention.at(text, 14, 16)])       # numpy, one row each
+
+Same sequences, same methods and, to rounding, same vectors as `kriss.encoder.model.Encoder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, Self, cast
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from kriss.encoder.config import EncoderConfig
+from kriss.encoder.settings import TOKENIZER, read_settings
+from kriss.encoder.windows import Batch, Windows
+from kriss.errors import ArtifactError, ConfigError, DamagedError
+from kriss.records import Entity, Mention
+
+Precision = Literal["fp32", "int8"]
+Part = Literal["mention", "references"]
+PARTS: tuple[Part, ...] = ("mention", "references")
+
+
+def onnx_file(folder: Path, part: Part, precision: Precision) -> Path:
+    """Return where a saved encoder keeps one of its graphs."""
+    return folder / "onnx" / f"{part}{'-int8' if precision == 'int8' else ''}.onnx"
+
+
+class OnnxEncoder:
+    """Mentions and entities to vectors of one space, without torch.
+
+    One encoder may be called from several threads. A pickled one is its path and options, and is
+    read again where it is unpickled: sessions do not travel between processes.
+    """
+
+    def __init__(self, folder: Path, precision: Precision = "fp32", threads: int = 0) -> None:
+        if precision not in ("fp32", "int8"):
+            raise ConfigError(f"the precision of an encoder is fp32 or int8, not '{precision}'")
+        if threads < 0:
+            raise ConfigError(f"'threads' must be at least 1, or 0 for all cores, not {threads}")
+        self._options = (folder, precision, threads)
+        tokens, config = read_settings(folder)
+        self._mention, self._reference = (_open(folder, part, precision, threads) for part in PARTS)
+        self.windows = Windows.load(folder / TOKENIZER, tokens, config)
+
+    @classmethod
+    def load(cls, folder: Path, precision: Precision = "fp32", threads: int = 0) -> Self:
+        """Read an encoder that `kriss export` wrote; `threads` of 0 are all cores."""
+        return cls(folder, precision, threads)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Path, Precision, int]]:
+        return type(self), self._options
+
+    @property
+    def config(self) -> EncoderConfig:
+        """How sequences are made and pooled."""
+        return self.windows.config
+
+    def mentions(self, mentions: Sequence[Mention], size: int = 64) -> NDArray[np.float32]:
+        """Return c for each mention."""
+        return self.windows.mentions(mentions).encode(self._mention, size)
+
+    def references(self, entities: Sequence[Entity], size: int = 64) -> NDArray[np.float32]:
+        """Return r for each entity."""
+        return self.windows.references(entities).encode(self._reference, size)
+
+
+def open_graph(file: Path, threads: int = 0) -> Callable[[Batch], NDArray[np.float32]]:
+    """Return what turns a batch into vectors."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    try:
+        session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # noqa: BLE001 - ONNX Runtime has a dozen kinds without a common base
+        reason = " ".join(str(error).split())[:200]
+        raise DamagedError(f"{file} is no graph that ONNX Runtime reads ({reason}); export the encoder again") from None
+
+    def run(batch: Batch) -> NDArray[np.float32]:
+        [vectors] = session.run(["vectors"], {"ids": batch.ids, "mask": batch.mask, "pool": batch.pool})
+        return cast(NDArray[np.float32], vectors)
+
+    return run
+
+
+def _open(folder: Path, part: Part, precision: Precision, threads: int) -> Callable[[Batch], NDArray[np.float32]]:
+    file = onnx_file(folder, part, precision)
+    if not file.is_file():
+        flag = " --int8" if precision == "int8" else ""
+        raise ArtifactError(f"there is no {file}: write it with 'kriss export {folder} --out DIR{flag}'")
+    return open_graph(file, threads)

@@ -1,0 +1,269 @@
+"""Runs as a whole: they learn, can be repeated, and go on after a kill as if nothing had been."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from kriss.artifacts import open_artifact
+from kriss.cli import run
+from kriss.cli.train import _config
+from kriss.encoder.model import Encoder
+from kriss.records import Mention
+from kriss.train import log as logs
+from kriss.train import run as loop
+from kriss.train.config import PAPER, TrainConfig
+from kriss.train.dev import DevScore, DevSet
+from kriss.train.run import _rate, train
+from tests.train_fixtures import arguments, one_thread, tiny_config, weights, work_of, world
+
+__all__ = ["one_thread"]
+
+PLAIN: dict[str, Any] = {"steps": 24, "batch": 8}
+ROUGH: dict[str, Any] = {**PLAIN, "dropout": 0.2, "hard": "encoder", "hard_every": 5, "cache": True, "chunk": 3}
+
+
+def trained(config: TrainConfig, out: Path, *more: str) -> tuple[bytes, bytes]:
+    """Train without a dev set, so that the last weights are what is written."""
+    assert run(arguments(config, out, *more, mentions=world().no_dev)) == 0
+    return weights(out)
+
+
+# --- repeated and interrupted ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [PLAIN, ROUGH], ids=["plain", "rough"])
+def test_a_killed_run_goes_on_to_the_same_weights(tiny_model: Path, tmp_path: Path, settings: dict[str, Any]) -> None:
+    config = tiny_config(tiny_model, **settings)
+    out = tmp_path / "killed"
+    command = [sys.executable, "-m", "kriss.cli", *arguments(config, out, mentions=world().no_dev)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        until = time.monotonic() + 120
+        while not (work_of(out) / "step-00000008").exists() and time.monotonic() < until:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert not out.exists()
+    assert trained(config, out, "--resume") == trained(config, tmp_path / "unbroken")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["killed", "killed.toml", "unbroken", "unbroken.toml"]
+
+
+def test_a_seed_decides_the_weights(tiny_model: Path, tmp_path: Path) -> None:
+    config = tiny_config(tiny_model, dropout=0.1, steps=3)
+    once, again = trained(config, tmp_path / "once"), trained(config, tmp_path / "again")
+    other = trained(replace(config, seed=1), tmp_path / "other")
+    assert once == again
+    assert once[0] != other[0]
+    assert once[1] != other[1]
+    assert once[0] != once[1]
+
+
+def interrupted_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next run end with Ctrl-C after so many steps."""
+    calls = []
+    real = loop.backward
+
+    def backward(*given: Any) -> float:
+        calls.append(1)
+        if len(calls) > step:
+            raise KeyboardInterrupt
+        return real(*given)
+
+    monkeypatch.setattr(loop, "backward", backward)
+
+
+def test_a_run_may_be_interrupted_at_any_step(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = world()
+    settings = {**ROUGH, "steps": 7, "save_every": 2, "hard_every": 3, "dev_every": 2}
+    config = tiny_config(tiny_model, **settings)
+    whole = train(config, here.ontology, here.mentions, tmp_path / "whole")
+    for step in range(1, 7):
+        out = tmp_path / str(step)
+        with monkeypatch.context() as patch:
+            interrupted_at(step, patch)
+            with pytest.raises(KeyboardInterrupt):
+                train(config, here.ontology, here.mentions, out)
+        if step == 1:  # no checkpoint yet, so nothing stays behind
+            assert not work_of(out).exists()
+            continue
+        assert (work_of(out) / "best.safetensors").is_file()
+        with (work_of(out) / "log.jsonl").open("a") as lines:
+            lines.write('{"step": 4, "dev": {"mas')  # a line that a kill cut short
+        resumed = train(config, here.ontology, here.mentions, out, resume=True)
+        assert weights(out) == weights(tmp_path / "whole")
+        assert whole
+        assert resumed == replace(whole, path=out)
+        steps = [entry["step"] for entry in logs.read_log(out / "log.jsonl") if "dev" in entry]
+        assert steps == [0, 2, 4, 6, 7]
+        assert open_artifact(out).facts == open_artifact(tmp_path / "whole").facts
+
+
+def test_the_best_weights_on_dev_are_kept(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, seen = [0.1, 0.5, 0.4, 0.5], []
+
+    def score(self: DevSet, encoder: Encoder, *, references: bool) -> DevScore:
+        seen.append({name: tensor.clone() for name, tensor in encoder.state_dict().items()})
+        return DevScore({"masked": {1: scores[len(seen) - 1], 5: 1.0}})
+
+    monkeypatch.setattr(DevSet, "score", score)
+    here = world()
+    report = train(tiny_config(tiny_model, dev_every=2), here.ontology, here.mentions, tmp_path / "out")
+    assert len(seen) == 4
+    assert report
+    assert report.best_step == 2  # the first of two that are equal
+    assert report.before == DevScore({"masked": {1: 0.1, 5: 1.0}})
+    assert report.after == DevScore({"masked": {1: 0.5, 5: 1.0}})
+    kept = load_file(tmp_path / "out" / "model.safetensors")
+    for name, tensor in kept.items():
+        assert torch.equal(tensor, seen[1][f"mention.backbone.{name}"])
+    assert any(not torch.equal(tensor, seen[3][f"mention.backbone.{name}"]) for name, tensor in kept.items())
+    assert open_artifact(tmp_path / "out").facts["best_step"] == 2
+
+
+def test_without_dev_mentions_the_last_weights_are_kept(
+    tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained(tiny_config(tiny_model), tmp_path / "out")
+    printed = capsys.readouterr()
+    assert "no dev mentions, so the last weights are kept" in printed.out
+    facts = open_artifact(tmp_path / "out").facts
+    assert (facts["steps"], facts["best_step"], facts["dev"]) == (6, 6, {})
+
+
+# --- from end to end -------------------------------------------------------------------------------
+
+
+def test_training_raises_the_dev_score(tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = {"batch": 40, "steps": 50, "learning_rate": 3e-3, "mentions_per_entity": 8, "p_bare": 0.1}
+    config = tiny_config(tiny_model, **settings, dev_every=25, save_every=25, chunk=40, name_only=0.1)
+    out = tmp_path / "out"
+    assert run(arguments(config, out)) == 0
+    printed = capsys.readouterr()
+    assert "dev before" in printed.out
+    assert printed.err.count("dev masked@1") == 3
+    facts = open_artifact(out, "encoder").facts
+    before, after = DevScore.of(facts["dev_before"]), DevScore.of(facts["dev"])
+    assert after.mean > 2 * before.mean
+    assert after.at["masked"][5] > before.at["masked"][5] + 0.2
+    assert facts["best_step"] > 0
+    entries = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    losses = {entry["step"]: entry["loss"] for entry in entries if "loss" in entry}
+    assert list(losses) == [10, 20, 30, 40, 50]
+    assert losses[50] < losses[10] - 0.5
+    assert all(entry["sequences_per_second"] > 0 for entry in entries if "loss" in entry)
+    assert_is_png(out / "curves.png")
+    assert not work_of(out).exists()
+    capsys.readouterr()
+    folders = [str(world().ontology.artifact.path), str(world().mentions)]
+    assert run(["train", "score", str(out), *folders, "--queries", "40", "--entities", "60"]) == 0
+    scored = capsys.readouterr().out
+    for kind, found in after.at.items():
+        assert f"top-1 {found[1]:.3f}  top-5 {found[5]:.3f}" in next(
+            line for line in scored.splitlines() if kind in line
+        )
+    assert run(["train", "score", str(out), *folders, "--queries", "40", "--entities", "60", "--untrained"]) == 0
+    assert f"top-1 {before.at['masked'][1]:.3f}" in capsys.readouterr().out
+    assert run(["verify", str(out)]) == 0
+    assert Encoder.load(out).mentions([Mention("a ", "gastritis", " of")]).shape == (1, 32)
+
+
+def assert_is_png(path: Path) -> None:
+    from matplotlib.image import imread
+
+    assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    pixels = imread(path)
+    assert pixels.shape[0] > 300
+    assert pixels.shape[1] > 800
+    assert pixels.std() > 0
+
+
+def test_tensorboard_gets_scalars_if_it_is_installed(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Writer:
+        def __init__(self, folder: Path, purge_step: int | None) -> None:
+            folder.mkdir(exist_ok=True)
+            self._file, self._lines = folder / "events", list[str]()
+
+        def add_scalar(self, name: str, value: float, step: int) -> None:
+            self._lines.append(f"{step} {name} {float(value) >= 0}")
+
+        def close(self) -> None:
+            self._file.write_text("\n".join(self._lines))
+
+    def found(name: str) -> object:
+        return object() if name == "tensorboard" else find_spec(name)
+
+    monkeypatch.setattr(logs, "find_spec", found)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=Writer))
+    config = tiny_config(tiny_model, steps=2, dev_every=2)
+    assert run(arguments(config, tmp_path / "out")) == 0
+    lines = (tmp_path / "out" / "tensorboard" / "events").read_text().splitlines()
+    assert "2 loss True" in lines
+    assert "0 dev/masked@1 True" in lines
+    assert "2 mean True" in lines
+    assert run(["verify", str(tmp_path / "out")]) == 0
+
+
+# --- settings --------------------------------------------------------------------------------------
+
+
+def test_the_paper_preset_is_section_4_2() -> None:
+    """A window of 64 tokens, three mentions an entity, PubMedBERT, Adam, batch 512, and so on."""
+    config = _config("paper", None, None, {})
+    assert config == PAPER == TrainConfig()
+    assert "BiomedBERT-base-uncased-abstract" in config.model  # PubMedBERT's present name
+    assert (config.window, config.mentions_per_entity, config.batch) == (64, 3, 512)
+    assert (config.learning_rate, config.dropout, config.weight_decay) == (1e-5, 0.1, 0.0)  # AdamW of decay 0 is Adam
+    assert (config.p_mask, config.p_replace) == (0.2, 0.2)
+    assert (config.tau, config.pi, config.alpha, config.beta) == (1.0, 1.0, 0.5, 0.5)
+    assert (config.pooling, config.normalize, config.hard) == ("cls", False, "none")
+    assert config.fields == ("tree", "type", "names", "definition")
+    assert (config.p_bare, config.name_only) == (0.0, 0.0)  # not in the paper
+
+
+def test_settings_come_from_preset_file_set_and_options_in_this_order(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text('tau = 0.5\npi = 0.5\nseed = 3\nfields = ["names"]\n')
+    config = _config("mini", file, ["pi=0.25", "seed = 4", "hard=names"], {"seed": 5, "model": None, "steps": None})
+    assert (config.tau, config.pi, config.seed, config.hard, config.fields) == (0.5, 0.25, 5, "names", ("names",))
+    assert config.steps == 1200
+
+
+def test_epochs_are_what_they_say(tiny_model: Path, tmp_path: Path) -> None:
+    assert _config("mini", None, ["epochs=2"], {}).steps == 0  # and not the steps of the preset
+    assert _config("mini", None, ["epochs=2"], {"steps": 9}).steps == 9
+    here = world()
+    config = tiny_config(tiny_model, steps=0, epochs=1.5, name_only=0.25)
+    report = train(config, here.ontology, here.mentions, tmp_path / "out")
+    assert report
+    per_step = 2 * (config.batch // 2 - round(config.batch // 2 * 0.25))
+    assert (report.steps - 1) * per_step < 1.5 * report.mentions <= report.steps * per_step
+
+
+@pytest.mark.parametrize(("steps", "warmup"), [(10, 0.1), (15, 0.1), (7, 0.0), (9, 1.0), (1, 0.5), (100, 0.33)])
+def test_the_learning_rate_rises_then_falls(steps: int, warmup: float) -> None:
+    rates = [_rate(step, steps, warmup) for step in range(steps)]
+    assert all(0 < rate <= 1 for rate in rates)
+    top = rates.index(max(rates))
+    assert rates[:top] == sorted(rates[:top])
+    assert rates[top:] == sorted(rates[top:], reverse=True)
+    assert top <= warmup * steps + 1
+    if not warmup:
+        assert rates[0] == 1
