@@ -14,8 +14,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load_file
 
 from kriss.artifacts import open_artifact
@@ -23,16 +25,18 @@ from kriss.cli import run
 from kriss.cli.train import _config
 from kriss.encoder.model import Encoder
 from kriss.records import Mention
+from kriss.train import gradients, neighbours
 from kriss.train import log as logs
 from kriss.train import run as loop
-from kriss.train.config import PAPER, TrainConfig
+from kriss.train.config import MINI, PAPER, TrainConfig
 from kriss.train.dev import DevScore, DevSet
+from kriss.train.examples import TrainingSet
 from kriss.train.run import _rate, train
 from tests.train_fixtures import arguments, one_thread, tiny_config, weights, work_of, world
 
 __all__ = ["one_thread"]
 
-PLAIN: dict[str, Any] = {"steps": 24, "batch": 8}
+PLAIN: dict[str, Any] = {"steps": 16, "batch": 8, "save_every": 4}
 ROUGH: dict[str, Any] = {**PLAIN, "dropout": 0.2, "hard": "encoder", "hard_every": 5, "cache": True, "chunk": 3}
 
 
@@ -53,7 +57,7 @@ def test_a_killed_run_goes_on_to_the_same_weights(tiny_model: Path, tmp_path: Pa
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         until = time.monotonic() + 120
-        while not (work_of(out) / "step-00000008").exists() and time.monotonic() < until:
+        while not (work_of(out) / "step-00000004").exists() and time.monotonic() < until:
             time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
@@ -75,13 +79,12 @@ def test_a_seed_decides_the_weights(tiny_model: Path, tmp_path: Path) -> None:
 def interrupted_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the next run end with Ctrl-C after so many steps."""
     calls = []
-    real = loop.backward
 
     def backward(*given: Any) -> float:
         calls.append(1)
         if len(calls) > step:
             raise KeyboardInterrupt
-        return real(*given)
+        return gradients.backward(*given)
 
     monkeypatch.setattr(loop, "backward", backward)
 
@@ -90,28 +93,53 @@ def test_a_run_may_be_interrupted_at_any_step(
     tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = world()
-    settings = {**ROUGH, "steps": 7, "save_every": 2, "hard_every": 3, "dev_every": 2}
+    settings = {**ROUGH, "steps": 7, "save_every": 2, "hard_every": 3, "dev_every": 3}
     config = tiny_config(tiny_model, **settings)
-    whole = train(config, here.ontology, here.mentions, tmp_path / "whole")
-    for step in range(1, 7):
-        out = tmp_path / str(step)
+    whole = {
+        folder: train(config, here.ontology, folder, tmp_path / folder.name) for folder in (here.mentions, here.no_dev)
+    }
+    cases = [(step, here.no_dev) for step in (1, 3, 4, 6)] + [(3, here.mentions)]
+    for step, mentions in cases:
+        out = tmp_path / f"{mentions.name}-{step}"
         with monkeypatch.context() as patch:
             interrupted_at(step, patch)
             with pytest.raises(KeyboardInterrupt):
-                train(config, here.ontology, here.mentions, out)
+                train(config, here.ontology, mentions, out)
         if step == 1:  # no checkpoint yet, so nothing stays behind
             assert not work_of(out).exists()
             continue
-        assert (work_of(out) / "best.safetensors").is_file()
         with (work_of(out) / "log.jsonl").open("a") as lines:
             lines.write('{"step": 4, "dev": {"mas')  # a line that a kill cut short
-        resumed = train(config, here.ontology, here.mentions, out, resume=True)
-        assert weights(out) == weights(tmp_path / "whole")
-        assert whole
-        assert resumed == replace(whole, path=out)
-        steps = [entry["step"] for entry in logs.read_log(out / "log.jsonl") if "dev" in entry]
-        assert steps == [0, 2, 4, 6, 7]
-        assert open_artifact(out).facts == open_artifact(tmp_path / "whole").facts
+        resumed, unbroken = train(config, here.ontology, mentions, out, resume=True), whole[mentions]
+        assert weights(out) == weights(tmp_path / mentions.name)
+        assert unbroken
+        assert resumed == replace(unbroken, path=out)
+        assert open_artifact(out).facts == open_artifact(tmp_path / mentions.name).facts
+        if mentions == here.mentions:
+            scores = [[e for e in logs.read_log(folder / "log.jsonl") if "dev" in e] for folder in (out, unbroken.path)]
+            assert scores[0] == scores[1]
+            assert [entry["step"] for entry in scores[0]] == [0, 3, 6, 7]
+
+
+def test_hard_negatives_are_looked_up_again(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    steps: list[int] = []
+
+    def by_encoder(examples: TrainingSet, encoder: Encoder) -> NDArray[np.int64]:
+        looked.append(len(steps))
+        return neighbours.by_encoder(examples, encoder)
+
+    def backward(*given: Any) -> float:
+        steps.append(1)
+        return gradients.backward(*given)
+
+    monkeypatch.setattr(loop, "by_encoder", by_encoder)
+    monkeypatch.setattr(loop, "backward", backward)
+    trained(tiny_config(tiny_model, steps=7, hard="encoder", hard_every=3), tmp_path / "encoder")
+    assert looked == [0, 3, 6]
+    drawn = {hard: trained(tiny_config(tiny_model, hard=hard), tmp_path / hard) for hard in ("none", "names")}
+    assert looked == [0, 3, 6]
+    assert drawn["none"] != drawn["names"]
 
 
 def test_the_best_weights_on_dev_are_kept(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +271,7 @@ def test_settings_come_from_preset_file_set_and_options_in_this_order(tmp_path: 
     file.write_text('tau = 0.5\npi = 0.5\nseed = 3\nfields = ["names"]\n')
     config = _config("mini", file, ["pi=0.25", "seed = 4", "hard=names"], {"seed": 5, "model": None, "steps": None})
     assert (config.tau, config.pi, config.seed, config.hard, config.fields) == (0.5, 0.25, 5, "names", ("names",))
-    assert config.steps == 1200
+    assert config.steps == MINI.steps > 0
 
 
 def test_epochs_are_what_they_say(tiny_model: Path, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import torch
 from kriss.cli import run
 from kriss.config import to_mapping
 from kriss.ontology import Ontology
-from kriss.train.config import MINI, TrainConfig
+from kriss.train.config import PAPER, TrainConfig
 
 _STEMS = "gastr cardi neur hepat nephr derm arthr myel".split()
 _ENDINGS = "osis itis emia pathy".split()
@@ -83,7 +83,8 @@ def _word(draw: random.Random) -> str:
 def tiny_config(model: Path, **settings: Any) -> TrainConfig:
     """Return settings for runs of a second."""
     small = replace(
-        MINI, model=str(model), window=24, reference_window=24, batch=16, steps=6, learning_rate=1e-3, chunk=7,
+        PAPER, model=str(model), window=24, reference_window=24, pooling="mean", normalize=True, batch=16, steps=6,
+        learning_rate=1e-3, dropout=0.0, p_bare=0.25, name_only=0.25, tau=0.05, pi=0.05, chunk=7, cache=False,
         held_out=0.3, dev_queries=40, dev_entities=60, dev_every=3, save_every=2,
     )  # fmt: skip
     return replace(small, **settings)

@@ -108,8 +108,8 @@ class Sampler:
         names = self._examples.names(row).seen
         place = self._place.get(row)
         if place is None:  # two bare names, different if there are two
-            one, other = draw.sample(names, 2) if len(names) > 1 else names * 2
-            return Mention.bare(one), Mention.bare(other)
+            first, second = draw.sample(names, 2) if len(names) > 1 else names * 2
+            return Mention.bare(first), Mention.bare(second)
         count = int(self._counts[place])
         numbers = draw.sample(range(count), 2) if count > 1 else [0, 0]
         one, other = (self._view(self._examples.mentions.get(place, number), names, draw) for number in numbers)

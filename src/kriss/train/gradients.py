@@ -6,7 +6,7 @@ processes is the gradient of the whole batch, as one process alone would have co
 
 Gradient caching encodes twice: first without a graph, to know the loss and its gradient with
 respect to every vector; then chunk by chunk with a graph, each chunk's vectors pulled by that
-gradient. Dropout sees the same random numbers both times.
+gradient. Dropout sees the same random numbers both times, and so leaves the same state behind.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def backward(encoder: Encoder, batch: TokenizedBatch, config: TrainConfig, accel
         with accelerator.autocast():
             vectors = torch.cat([tower.run(part) for tower, _, part in chunks])
         loss = loss_of(vectors.float()[order])
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
     _sum_over_processes(encoder, accelerator)
     return float(loss.detach())
 
@@ -69,17 +69,12 @@ def _cached(chunks: list[Chunk], order: Tensor, loss_of: LossOf, accelerator: Ac
             parts.append(tower.run(part))
     vectors = torch.cat(parts).float().requires_grad_()
     loss = loss_of(vectors[order])
-    loss.backward()
-    assert vectors.grad is not None
-    after = _random_state(accelerator.device)
-    for (tower, _, part), state, pull in zip(
-        chunks, states, vectors.grad.split([len(part) for part in parts]), strict=True
-    ):
+    pulls = torch.split(torch.autograd.grad(loss, vectors)[0], [len(part) for part in parts])
+    for (tower, _, part), state, pull in zip(chunks, states, pulls, strict=True):
         _set_random_state(state, accelerator.device)
         with accelerator.autocast():
             found = tower.run(part)
         torch.autograd.backward(found, pull.to(found.dtype))
-    _set_random_state(after, accelerator.device)
     return loss
 
 

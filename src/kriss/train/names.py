@@ -43,7 +43,8 @@ def divide(names: Sequence[str], share: float, seed: int, kept: frozenset[str] =
     if share <= 0 or len(names) < 2:
         return Names(tuple(names), ())
     preferred = name_key(names[0])
-    seen, unseen = [], []
+    seen: list[str] = []
+    unseen: list[str] = []
     for name in names:
         key = name_key(name)
         held = key != preferred and key not in kept and _drawn(key, share, seed)

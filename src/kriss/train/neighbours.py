@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from zlib import crc32
 
 import faiss
@@ -62,6 +63,7 @@ def _nearest(examples: TrainingSet, vectors: Vectors) -> NDArray[np.int64]:
     Where fewer are left than there are columns, the entity itself fills the rest: it is in its group anyhow.
     """
     vectors = np.ascontiguousarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9))
+    index: Any
     if len(vectors) <= _EXACT:
         index = faiss.IndexFlatIP(vectors.shape[1])
     else:

@@ -98,7 +98,6 @@ def train(
         raise
     accelerator.wait_for_everyone()
     accelerator.end_training()
-    AcceleratorState._reset_state(reset_partial_state=True)  # another run may want another precision
     return run.report(out) if first else None
 
 
@@ -284,6 +283,7 @@ def _rate(step: int, steps: int, warmup: float) -> float:
 def _accelerator(config: TrainConfig) -> Accelerator:
     fast = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
     precision = {"fp32": "no", "bf16": "bf16", "auto": "bf16" if fast else "no"}[config.precision]
+    AcceleratorState._reset_state(reset_partial_state=True)  # an earlier run may have had another precision
     return Accelerator(mixed_precision=precision, cpu=not torch.cuda.is_available())
 
 
