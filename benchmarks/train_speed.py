@@ -23,6 +23,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,6 +80,8 @@ def step_train(given: dict[str, Any]) -> dict[str, Any]:
 
 def step_bare(given: dict[str, Any]) -> dict[str, Any]:
     """Time forward and backward of the same sequences, tokenized before the clock starts."""
+    import torch
+
     from kriss.encoder.model import Encoder
     from kriss.ontology import Ontology
     from kriss.train.batches import Sampler, tokenized
@@ -96,7 +99,7 @@ def step_bare(given: dict[str, Any]) -> dict[str, Any]:
             began = time.perf_counter()
         for tower, found in ((encoder.mention, batch.mentions), (encoder.reference, batch.references)):
             for _, part in found.batches(config.chunk) if found else ():
-                tower.run(part).sum().backward()
+                torch.autograd.backward(tower.run(part).sum())
         encoder.zero_grad()
         sequences += (len(batch.mentions) + len(batch.references or ())) * (batch.step >= WARM)
     return {"seconds": time.perf_counter() - began, "sequences": sequences}
@@ -149,7 +152,7 @@ def peer(work: Path, batch: int, steps: int) -> dict[str, Any]:
     return answer
 
 
-STEPS = {"train": step_train, "bare": step_bare, "pairs": step_pairs}
+STEPS: dict[str, Callable[[Any], dict[str, Any]]] = {"train": step_train, "bare": step_bare, "pairs": step_pairs}
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import unicodedata
 from collections.abc import Mapping
 from itertools import product
@@ -216,16 +215,9 @@ def split(ids: list[int]) -> list[list[int]]:
 def test_a_preferred_name_stands_before_500_aliases(windows: Any, window: int) -> None:
     aliases = tuple(f"{word} {number}" for number in range(100) for word in ("pain", "fever", "cold", "dose", "gene"))
     entity = Entity("1", "heart attack", aliases, ("Disease",) * 9, ("C10.1",) * 9, "acute pain " * 99)
-    for draw in (None, random.Random(1), random.Random(2)):
-        [ids] = windows(reference_window=window).references([entity], draw).ids
-        assert len(ids) <= window
-        assert split(ids)[2][:2] == [VOCABULARY["heart"], VOCABULARY["attack"]]
-    plain, one, again, two = (
-        windows().references([entity], draw).ids
-        for draw in (None, random.Random(1), random.Random(1), random.Random(2))
-    )
-    assert one == again
-    assert plain != one != two != plain
+    [ids] = windows(reference_window=window).references([entity]).ids
+    assert len(ids) <= window
+    assert split(ids)[2][:2] == [VOCABULARY["heart"], VOCABULARY["attack"]]
 
 
 def test_fields_that_are_not_asked_for_stay_empty(windows: Any) -> None:

@@ -14,7 +14,6 @@ import typer
 
 from kriss.cli import run
 
-
 _TWO_MINUTES = (
     *("--steps", "60", "--set", "batch=64", "--set", "dev_every=30"),
     *("--set", "dev_queries=200", "--set", "dev_entities=400"),

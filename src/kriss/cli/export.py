@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from kriss.cli.extras import need_training
+
 
 def export(
     model: Annotated[
@@ -24,7 +26,7 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace the encoder at --out.")] = False,
 ) -> None:
     """Write an encoder with ONNX graphs, which link without torch; each is compared with torch first."""
-    _need_torch()
+    need_training("kriss export", "onnx", "onnxscript")
     from kriss.encoder.export import export_encoder
 
     settings = {"pooling": pooling, "window": window, "normalize": normalize}
@@ -32,14 +34,3 @@ def export(
     for precision, parts in facts["onnx"].items():
         least = min(part["min_cosine"] for part in parts.values())
         typer.echo(f"{out}: {precision} graphs, cosine with torch at least {least:.4f}")
-
-
-def _need_torch() -> None:
-    """Say which extra is missing before anything is read."""
-    from importlib.util import find_spec
-
-    from kriss.errors import MissingExtraError
-
-    for package in ("torch", "transformers", "onnx", "onnxscript"):
-        if find_spec(package) is None:
-            raise MissingExtraError(package, "train", "kriss export")

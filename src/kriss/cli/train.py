@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kriss.cli.extras import need_training
 from kriss.cli.groups import DefaultGroup
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def run(
 ) -> None:
     """Train an encoder. On several GPUs: torchrun --nproc-per-node 8 --no-python kriss train ..."""
     chosen = _config(preset, config, settings, {"model": model, "steps": steps, "seed": seed})
-    _need_torch()
+    need_training("training", "accelerate", "matplotlib")
     from kriss.cli.train_progress import TrainProgress
     from kriss.ontology import Ontology
     from kriss.train.run import train
@@ -81,7 +82,7 @@ def score(
     ] = False,
 ) -> None:
     """Score an encoder on the self-supervised dev set: masked mentions, and names it never saw."""
-    _need_torch()
+    need_training("training", "accelerate", "matplotlib")
     from kriss.ontology import Ontology
     from kriss.train.score import score_encoder
 
@@ -122,14 +123,3 @@ def _config(preset_name: str, file: Path | None, settings: list[str] | None, opt
     config = from_mapping(TrainConfig, to_mapping(preset(preset_name)) | values, "kriss train")
     check(config)
     return config
-
-
-def _need_torch() -> None:
-    """Say which extra is missing before anything is read."""
-    from importlib.util import find_spec
-
-    from kriss.errors import MissingExtraError
-
-    for package in ("torch", "transformers", "accelerate", "matplotlib"):
-        if find_spec(package) is None:
-            raise MissingExtraError(package, "train", "training")

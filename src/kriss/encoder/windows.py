@@ -9,7 +9,6 @@ a document that says "[SEP]" cannot end its own sequence.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,8 +165,8 @@ class Windows:
             spans.append(self._span(start, stop, len(ids[-1])))
         return Sequences(ids, spans, self._pad)
 
-    def references(self, entities: Sequence[Entity], draw: random.Random | None = None) -> Sequences:
-        """Return the reference of each entity; with `draw` its aliases come in a random order.
+    def references(self, entities: Sequence[Entity]) -> Sequences:
+        """Return the reference of each entity.
 
         The preferred name comes first and is never left out. Names and definition share what tree
         numbers and types leave, three fifths to the names while both would fill their part.
@@ -175,10 +174,7 @@ class Windows:
         fields = self.config.fields
         texts: list[str] = []
         for entity in entities:
-            aliases = list(entity.aliases)
-            if draw:
-                draw.shuffle(aliases)
-            names = "; ".join((entity.name, *aliases))[: _CHARACTERS * self.config.reference_window]
+            names = "; ".join(entity.names)[: _CHARACTERS * self.config.reference_window]
             texts += (
                 " ".join(entity.tree_numbers) if "tree" in fields else "",
                 ", ".join(entity.types) if "type" in fields else "",
