@@ -17,11 +17,13 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Ontologies need nothing; mining needs KRISS_DATA, a folder with text/ and ontology/ as in docs/benchmarks.md.
+# Ontologies need nothing; mining needs KRISS_DATA, a folder with text/ and ontology/ as in docs/benchmarks.md;
+# training uses what `make demo` left.
 bench: $(STAMP)
 	$(BIN)/python benchmarks/ontology_scale.py
 	$(BIN)/python benchmarks/mining_scale.py
 	test -z "$$KRISS_DATA" || $(BIN)/python benchmarks/mining_speed.py
+	test ! -d out/demo/mentions || $(BIN)/python benchmarks/train_speed.py out/demo/hpo out/demo/mentions
 
 clean:
 	rm -rf $(VENV) out

@@ -12,6 +12,7 @@ def test_exported_names() -> None:
     assert sorted(kriss.__all__) == [
         "Entity",
         "KrissError",
+        "Mention",
         "Ontology",
         "OntologyConfig",
         "__version__",

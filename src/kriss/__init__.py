@@ -18,19 +18,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kriss.errors import KrissError
     from kriss.ontology import Ontology, OntologyConfig, build_ontology
-    from kriss.records import Entity
+    from kriss.records import Entity, Mention
 
 __version__ = "0.1.0"
 
 _HOME = {
     "Entity": "kriss.records",
     "KrissError": "kriss.errors",
+    "Mention": "kriss.records",
     "Ontology": "kriss.ontology",
     "OntologyConfig": "kriss.ontology",
     "build_ontology": "kriss.ontology",
 }
 
-__all__ = ["Entity", "KrissError", "Ontology", "OntologyConfig", "__version__", "build_ontology"]
+__all__ = ["Entity", "KrissError", "Mention", "Ontology", "OntologyConfig", "__version__", "build_ontology"]
 
 
 def __getattr__(name: str) -> object:
