@@ -104,9 +104,9 @@ def test_folders_the_wrong_way_round(config: TrainConfig, tmp_path: Path, train_
     ontology, mentions = world().ontology.artifact.path, world().mentions
     words = arguments(config, tmp_path / "out")
     swapped = [words[0], words[2], words[1], *words[3:]]
-    assert train_fails(swapped) == f"{mentions} holds a mentions, but an ontology is needed here"
+    assert train_fails(swapped) == f"{mentions} holds mentions; this command needs an ontology"
     words[2] = str(ontology)
-    assert train_fails(words) == f"{ontology} holds an ontology, but a mentions is needed here"
+    assert train_fails(words) == f"{ontology} holds an ontology; this command needs mentions"
     words[2] = str(tmp_path / "nothing")
     assert train_fails(words) == f"{tmp_path / 'nothing'} does not exist"
 
@@ -409,4 +409,4 @@ def test_scoring_what_is_no_encoder(tmp_path: Path, capsys: pytest.CaptureFixtur
     ontology, mentions = str(world().ontology.artifact.path), str(world().mentions)
     assert run(["train", "score", ontology, ontology, mentions]) == 1
     line = capsys.readouterr().err.splitlines()[-1]
-    assert line == f"kriss: error: {ontology} holds an ontology, but an encoder is needed here"
+    assert line == f"kriss: error: {ontology} holds an ontology; this command needs an encoder"

@@ -183,7 +183,7 @@ def open_artifact(path: Path, kind: str | None = None) -> Artifact:
             f"{path / MANIFEST} cannot be read ({type(error).__name__}: {error}); build it again"
         ) from None
     if kind is not None and found != kind:
-        raise WrongKindError(f"{path} holds {_a(found)}, but {_a(kind)} is needed here")
+        raise WrongKindError(f"{path} holds {_a(found)}; this command needs {_a(kind)}")
     layout = LAYOUTS.get(found)
     if layout is None or format_version > layout.version:
         raise VersionError(f"{path} is {_a(found)} of format {format_version}, newer than this kriss: upgrade kriss")
@@ -205,7 +205,7 @@ def verify(path: Path) -> Artifact:
 
 
 def _a(kind: object) -> str:
-    return f"{'an' if str(kind)[:1] in 'aeiou' else 'a'} {kind}"
+    return str(kind) if str(kind).endswith("s") else f"{'an' if str(kind)[:1] in 'aeiou' else 'a'} {kind}"
 
 
 def _check_sizes(artifact: Artifact, layout: Layout) -> None:
