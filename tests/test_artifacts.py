@@ -103,7 +103,7 @@ def test_missing_folder_and_folder_without_manifest(tmp_path: Path) -> None:
 
 def test_wrong_kind(tmp_path: Path) -> None:
     path = make(tmp_path / "out")
-    with pytest.raises(WrongKindError, match=r"holds an ontology, but a linker is needed"):
+    with pytest.raises(WrongKindError, match=r"holds an ontology; this command needs a linker"):
         open_artifact(path, "linker")
 
 

@@ -265,7 +265,7 @@ def test_what_export_refuses(
     assert "'max' is not one of cls, mean, mention" in refusal(tiny_model, *out, "--pooling", "max")
     assert "a window of 3 tokens has no room" in refusal(tiny_model, *out, "--window", 3)
     assert "reads at most 128 tokens" in refusal(tiny_model, *out, "--window", 512)
-    assert "holds an ontology, but an encoder is needed" in refusal(make_ontology(), *out)
+    assert "holds an ontology; this command needs an encoder" in refusal(make_ontology(), *out)
     assert "exists; give --force" in refusal(tiny_model, "--out", tiny_encoder)
     assert "not a folder that kriss wrote" in refusal(tiny_model, "--out", tiny_model, "--force")
 
