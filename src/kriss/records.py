@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+from kriss.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +48,57 @@ class Mention:
     @classmethod
     def at(cls, text: str, start: int, end: int) -> Mention:
         """Return the mention between two character offsets of a text."""
+        if not 0 <= start < end <= len(text):
+            raise InputError(f"the span from {start} to {end} does not lie in its text of {len(text)} characters")
         return cls(text[:start], text[start:end], text[end:])
 
     @classmethod
     def bare(cls, name: str) -> Mention:
         """Return a name without any context."""
         return cls("", name, "")
+
+
+EvidenceKind = Literal["mined", "name", "gold"]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The prototype that speaks for a candidate: text that was mined, a name, or an example that a person gave."""
+
+    kind: EvidenceKind
+    surface: str
+    left: str = ""
+    right: str = ""
+    document: str = ""
+    """The document that it stands in; a name has none."""
+    start: int = 0
+    end: int = 0
+    """Where in the document the surface stands, in characters."""
+    example: str = ""
+    """The id under which a learned example can be removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entity that a mention may mean."""
+
+    entity: str
+    name: str
+    score: float
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What a mention was linked to; `entity` is None where nothing is likely enough."""
+
+    mention: Mention
+    entity: str | None
+    name: str
+    score: float
+    probability: float
+    """How likely the first candidate is the right one, as calibrated on mentions that nobody labeled."""
+    candidates: tuple[Candidate, ...] = ()
+    """The likeliest first; also given where `entity` is None."""
+    expanded: str = ""
+    """The long form of an abbreviation that the document defines, if the mention was read as that."""
