@@ -21,7 +21,7 @@ from kriss.encoder import export
 from kriss.encoder.config import EncoderConfig
 from kriss.encoder.model import Encoder
 from kriss.encoder.samples import sample_entities, sample_mentions
-from kriss.encoder.session import OnnxEncoder
+from kriss.encoder.session import OnnxEncoder, Precision
 from kriss.errors import ArtifactError, ConfigError, DamagedError, DriftError, KrissError
 from tests.conftest import contents, write_tsv
 
@@ -39,17 +39,29 @@ def copied(tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 # --- the same vectors ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [1, 5, 64])
-def test_fp32_is_torch(tiny_encoder: Path, size: int) -> None:
-    torch_encoder, onnx_encoder = Encoder.load(tiny_encoder), OnnxEncoder.load(tiny_encoder, threads=1)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_fp32_is_torch(tiny_encoder: Path, threads: int) -> None:
+    torch_encoder, onnx_encoder = Encoder.load(tiny_encoder), OnnxEncoder.load(tiny_encoder, threads=threads)
     assert onnx_encoder.config == torch_encoder.config == EncoderConfig(pooling="mean", window=24, normalize=True)
     for more in (1, 3, 32):
-        found, expected = onnx_encoder.mentions(MENTIONS[:more], size), torch_encoder.mentions(MENTIONS[:more])
+        found, expected = onnx_encoder.mentions(MENTIONS[:more]), torch_encoder.mentions(MENTIONS[:more])
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, expected, atol=1e-5)
-        found, expected = onnx_encoder.references(ENTITIES[-more:], size), torch_encoder.references(ENTITIES[-more:])
+        found, expected = onnx_encoder.references(ENTITIES[-more:]), torch_encoder.references(ENTITIES[-more:])
         np.testing.assert_allclose(found, expected, atol=1e-5)
     assert len(onnx_encoder.mentions([])) == len(onnx_encoder.references([])) == 0
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_a_vector_does_not_depend_on_its_company(tiny_encoder: Path, precision: Precision) -> None:
+    encoder = OnnxEncoder.load(tiny_encoder, precision, threads=2)
+    together = encoder.mentions(MENTIONS)
+    alone = np.concatenate([encoder.mentions([mention]) for mention in MENTIONS])
+    np.testing.assert_array_equal(together, alone)
+    np.testing.assert_array_equal(encoder.mentions(MENTIONS[::-1]), together[::-1])
+    np.testing.assert_array_equal(
+        encoder.references(ENTITIES), np.concatenate([encoder.references([entity]) for entity in ENTITIES])
+    )
 
 
 def test_int8_is_close(tiny_encoder: Path) -> None:

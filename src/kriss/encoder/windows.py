@@ -10,6 +10,7 @@ a document that says "[SEP]" cannot end its own sequence.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,16 +56,28 @@ class Sequences:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def batches(self, size: int) -> Iterator[tuple[NDArray[np.int64], Batch]]:
-        """Yield batches of like lengths, the longest first, each with the places of its sequences."""
-        order = np.argsort([-len(ids) for ids in self.ids], kind="stable")
-        for first in range(0, len(order), size):
-            places = order[first : first + size]
-            yield places, self._batch(places)
+    def batches(self, size: int, *, padded: bool = True) -> Iterator[tuple[NDArray[np.int64], Batch]]:
+        """Yield batches of like lengths, the longest first, each with the places of its sequences.
 
-    def encode(self, run: Run, size: int) -> NDArray[np.float32]:
-        """Return the vectors of all sequences in their order."""
-        parts = [(places, run(batch)) for places, batch in self.batches(size)]
+        Without padding a batch holds one length alone: then a vector has the same bits in any company.
+        """
+        lengths = np.array([len(ids) for ids in self.ids], dtype=np.int64)
+        order = np.argsort(-lengths, kind="stable")
+        runs = [order] if padded else np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1)
+        for run in runs:
+            for first in range(0, len(run), size):
+                places = run[first : first + size]
+                yield places, self._batch(places)
+
+    def encode(
+        self, run: Run, size: int, *, padded: bool = True, workers: Executor | None = None
+    ) -> NDArray[np.float32]:
+        """Return the vectors of all sequences in their order; `workers` share the batches."""
+        batches = list(self.batches(size, padded=padded)) if workers else self.batches(size, padded=padded)
+        if workers:
+            parts = list(workers.map(lambda batch: (batch[0], run(batch[1])), batches))
+        else:
+            parts = [(places, run(batch)) for places, batch in batches]
         if not parts:
             return np.zeros((0, 0), dtype=np.float32)
         vectors = np.empty((len(self), parts[0][1].shape[1]), dtype=np.float32)
