@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kriss.mine.config import SPLITS, MineConfig
 from kriss.mine.matcher import Hits
+from kriss.mine.pages import Page
 from kriss.mine.sample import Limits, Texts, document_number, draw, keep, likeness, split_of
 
 Sampled = set[tuple[int, int, int, int]]
@@ -23,11 +24,15 @@ def sample(
     rows = [(number, start, entity) for number, (_, _, hits) in enumerate(documents) for start, entity in hits]
     columns = np.array(rows, dtype=np.int32).reshape(-1, 3)
     hits = Hits(columns[:, 0], columns[:, 1], columns[:, 1] + 3, columns[:, 2])
-    texts = Texts.of([(name, text) for name, text, _ in documents], config.seed)
+    texts = Texts.of([name for name, _, _ in documents], Page.of([text for _, text, _ in documents]), config.seed)
     kept = keep(hits, columns[:, 2], texts, config, limits)
     limits.add(kept)
     entities = columns[kept.index, 2].tolist()
     return set(zip(entities, kept.split.tolist(), kept.number.tolist(), kept.likeness.tolist(), strict=True))
+
+
+def likeness_at(text: str, start: int, end: int) -> int:
+    return likeness(text[max(start - 60, 0) : start].encode(), text[end : end + 60].encode())
 
 
 def plainly(documents: list[tuple[str, str, list[tuple[int, int]]]], config: MineConfig) -> Sampled:
@@ -40,7 +45,7 @@ def plainly(documents: list[tuple[str, str, list[tuple[int, int]]]], config: Min
         for value, start, entity in drawn:
             used[entity] = used.get(entity, 0) + 1
             if used[entity] <= config.per_document:
-                groups.setdefault((entity, split), []).append((value, likeness(text, start, start + 3)))
+                groups.setdefault((entity, split), []).append((value, likeness_at(text, start, start + 3)))
     result: Sampled = set()
     for (entity, split), found in groups.items():
         best: dict[int, int] = {}
@@ -138,5 +143,5 @@ def test_another_seed_draws_another_sample() -> None:
 
 def test_contexts_alike_but_for_case_and_digits_count_once() -> None:
     one, two = "Of 12 patients, flu was seen in 3.", "of 47 PATIENTS flu was seen in 9"
-    assert likeness(one, 16, 19) == likeness(two, 15, 18)
-    assert likeness(one, 16, 19) != likeness("of many children flu was seen", 17, 20)
+    assert likeness_at(one, 16, 19) == likeness_at(two, 15, 18)
+    assert likeness_at(one, 16, 19) != likeness_at("of many children flu was seen", 17, 20)

@@ -72,6 +72,20 @@ LAYOUTS: Mapping[str, Layout] = {
         ),
         libraries=("torch", "transformers", "tokenizers"),
     ),
+    "linker": Layout(
+        version=1,
+        files=(
+            "calibration.json",
+            "prototypes.arrow",
+            "references.npy",
+            "vectors/index.faiss",
+            "vectors/index.json",
+            "ontology/manifest.json",
+            "encoder/encoder.json",
+            "encoder/tokenizer.json",
+        ),
+        libraries=("faiss-cpu", "onnxruntime", "tokenizers", "pyarrow"),
+    ),
 }
 
 

@@ -16,6 +16,9 @@ import typer
 from kriss import __version__
 from kriss.cli.download import app as download_app
 from kriss.cli.export import export
+from kriss.cli.index import index
+from kriss.cli.learn import app as learn_app
+from kriss.cli.link import annotate, link
 from kriss.cli.mine import app as mine_app
 from kriss.cli.ontology import app as ontology_app
 from kriss.cli.train import app as train_app
@@ -34,6 +37,10 @@ app.add_typer(mine_app, name="mine")
 app.add_typer(train_app, name="train")
 app.add_typer(download_app, name="download")
 app.command()(export)
+app.command()(index)
+app.command()(link)
+app.command()(annotate)
+app.add_typer(learn_app, name="learn")
 
 
 def _show_version(value: bool) -> None:

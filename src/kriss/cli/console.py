@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -31,3 +32,18 @@ def listing(title: str, header: list[str], rows: Sequence[tuple[str, ...]], figu
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return table
+
+
+def progress_bar(shown: str) -> Progress:
+    """Return a bar on standard error with what a stage wants to show beside it; in a log a bar is noise."""
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(shown),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )

@@ -5,24 +5,14 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from kriss.cli.console import progress_bar
 
 
 class MineProgress:
     """Called with the events of a run; a context manager, as rich's bars are."""
 
     def __init__(self) -> None:
-        console = Console(stderr=True)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[pace]}"),
-            TimeElapsedColumn(),
-            console=console,
-            disable=not console.is_terminal,  # in a log a bar is noise
-        )
+        self._bar = progress_bar("{task.fields[pace]}")
         self._task = self._bar.add_task("planning", total=None, pace="")
         self._documents = self._characters = self._hits = 0
         self._since: float | None = None

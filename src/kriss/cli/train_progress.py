@@ -6,26 +6,15 @@ import sys
 from types import TracebackType
 from typing import Any, Self
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from kriss.cli.console import progress_bar
 
 
 class TrainProgress:
     """Called with the events of a run; a context manager, as rich's bars are."""
 
     def __init__(self) -> None:
-        console = Console(stderr=True)
-        self._log = not console.is_terminal  # in a log a bar is noise, but dev scores are not
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[loss]}  {task.fields[dev]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            disable=self._log,
-        )
+        self._bar = progress_bar("{task.fields[loss]}  {task.fields[dev]}")
+        self._log = self._bar.disable  # dev scores are wanted in a log, too
         self._task = self._bar.add_task("preparing", total=None, loss="", dev="")
 
     def __enter__(self) -> Self:

@@ -55,7 +55,9 @@ class OnnxEncoder:
             raise ConfigError(f"'threads' must be at least 1, or 0 for all cores, not {threads}")
         self._options = (folder, precision, threads)
         tokens, config = read_settings(folder)
-        self._mention, self._reference = (_open(folder, part, precision, threads=1) for part in PARTS)
+        self._graphs: dict[Part, Run] = {}
+        for part in PARTS:
+            _check(folder, part, precision)
         self._workers = ThreadPoolExecutor(threads or len(os.sched_getaffinity(0)))
         self.windows = Windows.load(folder / TOKENIZER, tokens, config)
 
@@ -79,13 +81,21 @@ class OnnxEncoder:
 
     def mentions(self, mentions: Sequence[Mention]) -> NDArray[np.float32]:
         """Return c for each mention."""
-        return self._encode(self.windows.mentions(mentions), self._mention)
+        return self._encode(self.windows.mentions(mentions), "mention")
 
     def references(self, entities: Sequence[Entity]) -> NDArray[np.float32]:
         """Return r for each entity."""
-        return self._encode(self.windows.references(entities), self._reference)
+        return self._encode(self.windows.references(entities), "references")
 
-    def _encode(self, sequences: Sequences, run: Run) -> NDArray[np.float32]:
+    def open(self, part: Part) -> Run:
+        """Read a graph if it was not read yet; linking hardly ever needs that of references."""
+        if part not in self._graphs:
+            folder, precision, _ = self._options
+            self._graphs[part] = open_graph(onnx_file(folder, part, precision), threads=1)
+        return self._graphs[part]
+
+    def _encode(self, sequences: Sequences, part: Part) -> NDArray[np.float32]:
+        run = self.open(part)
         return sequences.encode(run, _SIZE[self.precision], padded=False, workers=self._workers)
 
 
@@ -106,9 +116,8 @@ def open_graph(file: Path, threads: int = 0) -> Run:
     return run
 
 
-def _open(folder: Path, part: Part, precision: Precision, threads: int) -> Run:
+def _check(folder: Path, part: Part, precision: Precision) -> None:
     file = onnx_file(folder, part, precision)
     if not file.is_file():
         flag = " --int8" if precision == "int8" else ""
         raise ArtifactError(f"there is no {file}: write it with 'kriss export {folder} --out DIR{flag}'")
-    return open_graph(file, threads)

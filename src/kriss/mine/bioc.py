@@ -18,7 +18,7 @@ from kriss.mine.jsoncut import json_records
 from kriss.mine.plain import identify
 from kriss.mine.xmlcut import Layout, XmlRecords, reason
 
-_LAYOUT = Layout(roots=(b"collection",), records=(b"document",), ignored=(b"source", b"date", b"key", b"infon"))
+LAYOUT = Layout(roots=(b"collection",), records=(b"document",), ignored=(b"source", b"date", b"key", b"infon"))
 _WIDEST_GAP = 1 << 20
 
 Passage = tuple[int, str]
@@ -26,13 +26,13 @@ Passage = tuple[int, str]
 
 def read_bioc_xml(path: Path, problems: Problems, stripe: int, stripes: int) -> Iterator[Document]:
     """Yield the documents of a BioC collection in XML."""
-    records = XmlRecords(path, _LAYOUT, stripe, stripes)
+    records = XmlRecords(path, LAYOUT, stripe, stripes)
     for record in records:
         document_id, line = "", 1
         try:
             element = records.parse(record)
             document_id = (element.findtext("id") or "").strip() or f"{stem(path)}:{record.ordinal}"
-            text = _lay_out(_xml_passages(element))
+            text, _ = lay_out(_xml_passages(element))
         except ET.ParseError as error:
             problem, line = f"the document is not well-formed XML: {reason(error)}", error.position[0]
         except ValueError as error:
@@ -51,7 +51,7 @@ def read_bioc_json(path: Path, problems: Problems, stripe: int, stripes: int) ->
         try:
             value = json.loads(record.json)
             document_id = identify(value.get("id", value.get("_id")), path, record.ordinal)
-            text = _lay_out(_json_passages(value))
+            text, _ = lay_out(_json_passages(value))
             problem = flaw_of(document_id + text)
         except json.JSONDecodeError as error:
             problem, line = f"not valid JSON: {error.msg}", record.line + error.lineno - 1
@@ -70,19 +70,20 @@ def _xml_passages(document: ET.Element) -> Iterator[Passage]:
     for passage in document.findall("passage"):
         whole = passage.findtext("text")
         for part in [passage] if whole else passage.findall("sentence"):
-            yield _offset(part.findtext("offset")), part.findtext("text") or ""
+            yield passage_offset(part.findtext("offset")), part.findtext("text") or ""
 
 
 def _json_passages(document: dict[str, object]) -> Iterator[Passage]:
-    for passage in _objects(document.get("passages"), "passages"):
-        for part in [passage] if passage.get("text") else _objects(passage.get("sentences"), "sentences"):
+    for passage in objects_of(document.get("passages"), "passages"):
+        for part in [passage] if passage.get("text") else objects_of(passage.get("sentences"), "sentences"):
             text = part.get("text") or ""
             if not isinstance(text, str):
                 raise ValueError("the text of a passage is not a text")
-            yield _offset(part.get("offset")), text
+            yield passage_offset(part.get("offset")), text
 
 
-def _objects(value: object, name: str) -> list[dict[str, object]]:
+def objects_of(value: object, name: str) -> list[dict[str, object]]:
+    """Return a field that must be a list of objects, none if it is absent; else a `ValueError` says so."""
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
@@ -90,7 +91,8 @@ def _objects(value: object, name: str) -> list[dict[str, object]]:
     return value
 
 
-def _offset(value: object) -> int:
+def passage_offset(value: object) -> int:
+    """Return the offset of a passage as a number; a `ValueError` if it is none."""
     try:
         offset = int(str(value).strip())
     except ValueError:
@@ -100,11 +102,14 @@ def _offset(value: object) -> int:
     return offset
 
 
-def _lay_out(passages: Iterable[Passage]) -> str:
+def lay_out(passages: Iterable[Passage]) -> tuple[str, list[int]]:
+    """Return the text of a document and where in it each passage begins; a blank passage is left out: -1."""
     parts: list[str] = []
+    starts: list[int] = []
     length = 0
     for offset, text in passages:
         if not text.strip():
+            starts.append(-1)
             continue
         gap = max(offset - length, 1 if length else 0)
         if gap > _WIDEST_GAP:
@@ -112,5 +117,6 @@ def _lay_out(passages: Iterable[Passage]) -> str:
         if gap:
             parts.append("\n" + " " * (gap - 1))
         parts.append(text)
+        starts.append(length + gap)
         length += gap + len(text)
-    return "".join(parts)
+    return "".join(parts), starts

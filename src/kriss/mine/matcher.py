@@ -11,8 +11,10 @@ for the bare names. Many documents are searched at once, so that boundaries are 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 
 import numpy as np
@@ -22,14 +24,13 @@ from numpy.typing import NDArray
 from kriss.mine.boundaries import REACH, is_end, is_fragment, is_start
 from kriss.mine.casing import KEY_TABLE, opens
 from kriss.mine.names import TAKEN, Names, common_words
+from kriss.mine.pages import Ints, Page
 
 _NO, _YES, _ASK = 0, 1, 2
 _UNKNOWN = -3
-Ints = NDArray[np.int64]
 OPENS = np.array([opens(chr(code)) for code in range(0x3100)])
 _CAPITAL = np.array([65 <= byte <= 90 for byte in range(256)])
 _SMALL = np.array([97 <= byte <= 122 for byte in range(256)])
-_NOT_SMALL = ~_SMALL
 _DIGIT = np.array([48 <= byte <= 57 for byte in range(256)])
 
 
@@ -43,6 +44,8 @@ def _table(no: bytes, ask: bytes) -> NDArray[np.uint8]:
 
 _AFTER = _table(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_", b"-'`")
 _BEFORE = _table(b"", b"'`")
+_SUFFIX = re.compile(rb"-[A-Za-z0-9]++(?![\x80-\xff])")
+"""A hyphen and a word in ASCII: all that decides whether a name ends before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +88,12 @@ class Matcher:
         self._capital = self._plain.copy()
 
     def find(self, texts: Sequence[str]) -> Hits:
-        """Find names in documents; a NUL between them keeps any from running over."""
-        encoded = [text.encode() for text in texts]
-        data = b"\0" + b"\0".join(encoded) + b"\0"
+        """Find names in documents."""
+        return self.find_in(Page.of(texts))
+
+    def find_in(self, page: Page) -> Hits:
+        """Find names in a page of documents."""
+        data = page.data
         keyed = key_of_text(data)
         found = self._automaton.find_matches_as_indexes(keyed, overlapping=True)
         # As one run of numbers: half the time of np.array(found).
@@ -103,14 +109,13 @@ class Matcher:
         chosen = _leftmost_longest(start[kept], end[kept]) & (form != TAKEN)
         kept, form = kept[chosen], form[chosen]
         whole = ~_fragments(data, start[kept], end[kept])
-        return _hits(start[kept][whole], end[kept][whole], form[whole], data, encoded)
+        return _hits(page, start[kept][whole], end[kept][whole], form[whole])
 
     def _forms(self, data: bytes, keyed: bytearray, number: Ints, start: Ints, end: Ints) -> NDArray[np.int32]:
         """Return what `Names.form` says of each match."""
         bytes_ = np.frombuffer(data, dtype=np.uint8)
-        changed = bytes_ != np.frombuffer(keyed, dtype=np.uint8)
-        changes = np.concatenate(([0], np.cumsum(changed, dtype=np.int32)))
-        count = changes[end] - changes[start]
+        changes = np.cumsum(bytes_ != np.frombuffer(keyed, dtype=np.uint8), dtype=np.int32)
+        count = changes[end - 1] - changes[start - 1]
         plain, capital = count == 0, (count == 1) & _CAPITAL[bytes_[start]]
         form = np.where(plain, self._plain[number], np.where(capital, self._capital[number], _UNKNOWN))
         new = np.flatnonzero(form == _UNKNOWN)
@@ -143,7 +148,7 @@ class Matcher:
         good: NDArray[np.bool_] = (opens == _YES) & (closes == _YES)
         for index in np.flatnonzero((opens != _NO) & (closes != _NO) & ~good).tolist():
             good[index] = (opens[index] == _YES or _asked(data, int(start[index]), is_start)) and (
-                closes[index] == _YES or _asked(data, int(end[index]), is_end)
+                closes[index] == _YES or _closes(data, int(end[index]))
             )
         return good
 
@@ -171,13 +176,14 @@ def _fragments(data: bytes, start: Ints, end: Ints) -> NDArray[np.bool_]:
     blank, follows = bytes_[start - 1] == 32, bytes_[np.minimum(end + 1, len(data) - 1)]
     capital = _CAPITAL[bytes_[start]]
     ask: NDArray[np.bool_] = capital & (bytes_[end] == 32) & _CAPITAL[follows]
-    # Where the word before begins, if it is letters: the last byte before it that is not a small letter.
-    these = np.flatnonzero(capital & blank & _SMALL[bytes_[np.maximum(start - 2, 0)]] & ~ask)
-    if len(these):
-        not_small = np.flatnonzero(_NOT_SMALL[bytes_])
-        before = not_small[np.searchsorted(not_small, start[these] - 2) - 1]
-        ask[these] = _CAPITAL[bytes_[before]]
     two, three = bytes_[np.maximum(start - 2, 0)], bytes_[np.maximum(start - 3, 0)]
+    # The word before, if it is letters: is there a capital in front of its small ones?
+    these = np.flatnonzero(capital & blank & _SMALL[two] & ~ask)
+    before = start[these] - 3
+    while len(these):
+        letters = bytes_[before]
+        ask[these[_CAPITAL[letters]]] = True
+        these, before = these[_SMALL[letters]], before[_SMALL[letters]] - 1
     ask |= blank & (((three == ord("y")) & (two == ord("l"))) | ((three == ord("u")) & (two == ord("m"))))
     ask |= blank & (two == ord(".")) & _SMALL[bytes_[start]]
     if acids := _before_acid(data):
@@ -211,6 +217,18 @@ def _right(data: bytes, at: int) -> str:
     return data[at : at + 4 * REACH + 8].decode("utf-8", "ignore").partition("\0")[0]
 
 
+def _closes(data: bytes, at: int) -> bool:
+    """Tell whether a mention may end before this place."""
+    suffix = _SUFFIX.match(data, at)
+    return _closes_before(suffix[0]) if suffix else _asked(data, at, is_end)
+
+
+@lru_cache(1 << 16)
+def _closes_before(suffix: bytes) -> bool:
+    """Put the question about a hyphen and an ASCII word behind it, once for each: many end in `-dependent`."""
+    return is_end(f"x{suffix.decode()} ", 1)
+
+
 def _asked(data: bytes, at: int, question: Callable[[str, int], bool]) -> bool:
     """Put a question about one place in the text to `boundaries`, which speaks of characters."""
     left = _left(data, at)
@@ -234,11 +252,9 @@ def key_of_text(data: bytes) -> bytearray:
     return keyed
 
 
-def _hits(first: Ints, last: Ints, form: NDArray[np.int32], data: bytes, encoded: list[bytes]) -> Hits:
-    starts = np.cumsum([1] + [len(text) + 1 for text in encoded[:-1]], dtype=np.int64)
-    document = np.searchsorted(starts, first, side="right") - 1
-    if not data.isascii():  # a character is a byte that continues none
-        characters = np.concatenate(([0], np.cumsum(np.frombuffer(data, dtype=np.int8) >= -64, dtype=np.int32)))
-        first, last, starts = characters[first], characters[last], characters[starts]
-    base = starts[document] if len(document) else first
-    return Hits(document.astype(np.int32), (first - base).astype(np.int32), (last - base).astype(np.int32), form)
+def _hits(page: Page, first: Ints, last: Ints, form: NDArray[np.int32]) -> Hits:
+    """Return matches by document, with offsets that count its characters."""
+    document = np.searchsorted(page.starts, first, side="right") - 1
+    base = page.characters(page.starts)[document]
+    start, end = page.characters(first) - base, page.characters(last) - base
+    return Hits(document.astype(np.int32), start.astype(np.int32), end.astype(np.int32), form)

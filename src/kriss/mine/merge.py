@@ -9,9 +9,11 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kriss.mine.config import SPLITS, MineConfig
+from kriss.mine.contexts import Contexts
 from kriss.ontology import Ontology
 
 MENTIONS = pa.schema(
@@ -62,29 +64,20 @@ def merge_samples(
     try:
         candidates = [str(folder / "candidates.parquet") for folder in folders]
         # The narrow columns decide; the contexts are fetched only for the rows that remain.
-        con.execute(
+        reader = con.sql(
             """
-            CREATE TABLE chosen AS
             WITH distinct_context AS (
               SELECT entity, split, number, version, document, start, filename, file_row_number AS row
               FROM read_parquet($files, filename = true, file_row_number = true)
               QUALIFY row_number() OVER (
                 PARTITION BY entity, split, likeness ORDER BY number, version, document, start, filename) = 1)
-            SELECT * FROM distinct_context
+            SELECT entity, split, document, start, filename, row FROM distinct_context
             QUALIFY row_number() OVER (PARTITION BY entity, split ORDER BY number, version, document, start) <= $keep
+            ORDER BY entity, split, number, version, document, start
             """,
-            {"files": candidates, "keep": config.per_entity},
-        )
-        listed = ", ".join("'" + file.replace("'", "''") + "'" for file in candidates)
-        reader = con.sql(
-            f"""
-            SELECT c.entity, c.split, m.document, m.start, m."end", m.surface, m.preferred, m."left", m."right"
-            FROM chosen c JOIN read_parquet([{listed}], filename = true, file_row_number = true) m
-              ON m.filename = c.filename AND m.file_row_number = c.row
-            ORDER BY c.entity, c.split, c.number, c.version, m.document, m.start
-            """
+            params={"files": candidates, "keep": config.per_entity},
         ).to_arrow_reader(_ROWS)
-        mentions, entities = _write_mentions(reader, ontology, out / "mentions.parquet")
+        mentions, entities = _write_mentions(reader, folders, ontology, out / "mentions.parquet")
         forms = [str(folder / "forms.parquet") for folder in folders]
         listed = ", ".join("'" + file.replace("'", "''") + "'" for file in forms)
         reader = con.sql(
@@ -99,7 +92,11 @@ def merge_samples(
     return {"mentions": mentions, "entities": entities}
 
 
-def _write_mentions(reader: pa.RecordBatchReader, ontology: Ontology, path: Path) -> tuple[int, int]:
+def _write_mentions(
+    reader: pa.RecordBatchReader, folders: Sequence[Path], ontology: Ontology, path: Path
+) -> tuple[int, int]:
+    contexts = Contexts(folders)
+    files = pa.array([str(folder / "candidates.parquet") for folder in folders], pa.string())
     seen: set[int] = set()
     rows = 0
 
@@ -108,8 +105,13 @@ def _write_mentions(reader: pa.RecordBatchReader, ontology: Ontology, path: Path
         for batch in reader:
             rows += batch.num_rows
             seen.update(np.unique(np.asarray(batch.column("entity"))).tolist())
+            shard = np.asarray(pc.index_in(batch.column("filename"), value_set=files))
+            fetched = contexts.take(contexts.firsts[shard] + np.asarray(batch.column("row")))
             split = pa.array(SPLITS, pa.string()).take(batch.column("split"))
-            yield _with_ids(batch.set_column(1, "split", split), ontology, MENTIONS)
+            whole = pa.Table.from_batches([batch.set_column(1, "split", split).select(MENTIONS.names[:4])])
+            for name in MENTIONS.names[4:]:
+                whole = whole.append_column(name, fetched.column(name))
+            yield _with_ids(whole.combine_chunks().to_batches()[0], ontology, MENTIONS)
 
     _write(path, MENTIONS, batches())
     return rows, len(seen)

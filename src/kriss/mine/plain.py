@@ -37,7 +37,7 @@ def read_text(path: Path, problems: Problems, stripe: int, stripes: int) -> Iter
         place = Place(path, 1 + text.count("\n", 0, text.index("\0")))
         problems.add("the text holds a NUL character", place, stem(path))
     elif text.strip():
-        yield Document(stem(path), _WRAPPED.sub(lambda end: " " * len(end[0]), text), 0)
+        yield Document(stem(path), unwrap(text), 0)
 
 
 def read_jsonl(path: Path, problems: Problems, stripe: int, stripes: int) -> Iterator[Document]:
@@ -50,7 +50,7 @@ def read_jsonl(path: Path, problems: Problems, stripe: int, stripes: int) -> Ite
         if ordinal % stripes != stripe:
             continue
         try:
-            found = _document(json.loads(raw.decode("utf-8")), path, ordinal)
+            found = parse_record(json.loads(raw.decode("utf-8")), path, ordinal)
             # Only an escape can smuggle in what no UTF-8 line can hold; a raw NUL is not JSON.
             flaw = flaw_of(found.id + found.text) if _has_escapes(raw) else ""
         except UnicodeDecodeError as error:
@@ -64,6 +64,11 @@ def read_jsonl(path: Path, problems: Problems, stripe: int, stripes: int) -> Ite
                 problems.add(flaw, Place(path, number), ascii(found.id)[1:-1])
             elif found.text:
                 yield found
+
+
+def unwrap(text: str) -> str:
+    """Return the text with blanks for the line ends within paragraphs; no character changes its place."""
+    return _WRAPPED.sub(lambda end: " " * len(end[0]), text)
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -84,17 +89,8 @@ def identify(value: object, path: Path, ordinal: int) -> str:
     return str(value) if value is not None and value != "" else f"{stem(path)}:{ordinal}"
 
 
-def _has_escapes(raw: bytes) -> bool:
-    r"""Whether there is a `\u`, by way of the rare backslash: several times as fast as a search for both."""
-    at = raw.find(b"\\")
-    while at >= 0:
-        if raw[at + 1 : at + 2] == b"u":
-            return True
-        at = raw.find(b"\\", at + 2)
-    return False
-
-
-def _document(record: object, path: Path, ordinal: int) -> Document:
+def parse_record(record: object, path: Path, ordinal: int) -> Document:
+    """Return the document that one line of JSON holds; a `ValueError` says what is wrong with it."""
     if not isinstance(record, dict):
         raise ValueError("the line is not a JSON object")
     document_id = identify(_first(record, _IDS), path, ordinal)
@@ -104,6 +100,16 @@ def _document(record: object, path: Path, ordinal: int) -> Document:
     if not isinstance(title, str | None) or not isinstance(body, str | None):
         raise ValueError(f"the title or the text of the record '{document_id}' is not a text")
     return Document(document_id, join_text(title or "", body or ""), ordinal)
+
+
+def _has_escapes(raw: bytes) -> bool:
+    r"""Whether there is a `\u`, by way of the rare backslash: several times as fast as a search for both."""
+    at = raw.find(b"\\")
+    while at >= 0:
+        if raw[at + 1 : at + 2] == b"u":
+            return True
+        at = raw.find(b"\\", at + 2)
+    return False
 
 
 def _first(record: dict[str, object], names: tuple[str, ...]) -> object:

@@ -19,7 +19,9 @@ from kriss.mine.config import MineConfig
 from kriss.mine.sources import Format, detect_format
 
 SHARD_BYTES = 32 << 20
-"""A larger file is cut into stripes of about this size, as it is on disk."""
+"""A file that is larger, as it is on disk, may be cut into stripes for several workers."""
+_MOST_BYTES = 256 << 20
+"""A file that is larger is cut even for one, so that an interrupted run has not all of it to do again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class Plan:
     def digest(self) -> str:
         """Name everything that decides the result, so that work done for another plan is not taken up."""
         told = {**asdict(self), "files": [str(file) for file in self.files], "config": to_mapping(self.config)}
+        del told["shard_bytes"]
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
     def write(self, path: Path) -> None:
@@ -85,6 +88,15 @@ class Plan:
         )
 
 
+def fair_share(files: Sequence[Path], workers: int) -> int:
+    """Return into how large pieces to cut files: no more than keeps the workers busy.
+
+    Each stripe of a zipped file unzips all of it, so that one worker had better take it whole.
+    """
+    total = sum(file.stat().st_size for file in files)
+    return min(max(total // workers, SHARD_BYTES), _MOST_BYTES)
+
+
 def make_plan(
     config: MineConfig,
     ontology_digest: str,
@@ -92,7 +104,7 @@ def make_plan(
     excluded: Path | None,
     *,
     skip_bad_files: bool,
-    shard_bytes: int = SHARD_BYTES,
+    shard_bytes: int,
 ) -> Plan:
     """Plan the mining of files; their digests are part of the plan."""
     inputs = describe_inputs([*files, *([excluded] if excluded else [])])

@@ -18,7 +18,7 @@ from kriss.files import BadRows, read_lines
 from kriss.mine.config import MineConfig
 from kriss.mine.merge import merge_samples, superseded
 from kriss.mine.names import write_names
-from kriss.mine.plan import SHARD_BYTES, Plan, Shard, make_plan
+from kriss.mine.plan import SHARD_BYTES, Plan, Shard, fair_share, make_plan
 from kriss.mine.pool import Pool
 from kriss.mine.shard import Summary, shard_folder
 from kriss.mine.sources import find_files
@@ -64,14 +64,14 @@ def mine(
     engine: MakeEngine | None = None,
     skip_bad_files: bool = False,
     force: bool = False,
-    shard_bytes: int = SHARD_BYTES,
+    shard_bytes: int | None = None,
     progress: Progress = lambda event: None,
 ) -> MineReport:
     """Find the names of `ontology` in the text of `sources`, and write a sample of the mentions to `out`.
 
     The result depends on the settings, the ontology and the text alone. A run that was interrupted
     goes on where it stopped when it is started again with the same of these. A file larger than
-    `shard_bytes` is shared among workers.
+    `shard_bytes` is cut; unless it is given, as far as it takes to keep the workers busy.
     """
     _check(config, workers)
     check_target(out, force=force)
@@ -83,10 +83,10 @@ def mine(
         files,
         exclude,
         skip_bad_files=skip_bad_files,
-        shard_bytes=shard_bytes,
+        shard_bytes=shard_bytes or (SHARD_BYTES if engine else fair_share(files, workers)),
     )
     work = out.parent / f".{out.name}.mining"
-    _prepare(work, plan, ontology, excluded)
+    plan = _prepare(work, plan, ontology, excluded)
     make_engine: MakeEngine = engine or (lambda folder: Pool(folder, workers))
     shards = _mine_all(plan, work, make_engine, progress)
     summaries = [
@@ -132,11 +132,11 @@ def _read_ids(path: Path) -> list[str]:
     return [line for line in ids if line]
 
 
-def _prepare(work: Path, plan: Plan, ontology: Ontology, excluded: list[str]) -> None:
-    """Make the work folder, or find it as an interrupted run of the same plan left it."""
+def _prepare(work: Path, plan: Plan, ontology: Ontology, excluded: list[str]) -> Plan:
+    """Make the work folder, or find it as an interrupted run left it, whose cut into shards then holds."""
     stamp = work / "digest"
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == plan.digest():
-        return
+        return Plan.read(work / "plan.json")
     shutil.rmtree(work, ignore_errors=True)
     (work / "names").mkdir(parents=True)
     (work / "shards").mkdir()
@@ -146,6 +146,7 @@ def _prepare(work: Path, plan: Plan, ontology: Ontology, excluded: list[str]) ->
     draft = work / f"digest-{os.getpid()}"
     draft.write_text(plan.digest(), encoding="utf-8")
     draft.rename(stamp)  # last: from here on the folder can be taken up again
+    return plan
 
 
 def _mine_all(plan: Plan, work: Path, make_engine: MakeEngine, progress: Progress) -> list[Shard]:

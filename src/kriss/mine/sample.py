@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from kriss.mine.config import SPLITS, MineConfig
 from kriss.mine.matcher import Hits
+from kriss.mine.pages import Page
 from kriss.ontology.arrowfile import key_of
 
 Uint64 = NDArray[np.uint64]
@@ -53,34 +55,39 @@ def split_of(documents: Uint64, config: MineConfig) -> NDArray[np.int8]:
     return np.searchsorted(limits, share, side="right").astype(np.int8)
 
 
-def likeness(text: str, start: int, end: int) -> int:
+def likeness(left: bytes, right: bytes) -> int:
     """Return a number that is the same for contexts alike but for case, digits and punctuation."""
-    left = text[max(start - _LIKENESS, 0) : start].encode().translate(_LOWER, _NO_LETTERS)
-    right = text[end : end + _LIKENESS].encode().translate(_LOWER, _NO_LETTERS)
-    return crc32(left) << 32 | crc32(right)
-
-
-def version(text: str) -> int:
-    """Return a number for a text, to tell apart documents that share an id: their mentions draw the same numbers."""
-    return crc32(text.encode())
+    return crc32(left.translate(_LOWER, _NO_LETTERS)) << 32 | crc32(right.translate(_LOWER, _NO_LETTERS))
 
 
 @dataclass(frozen=True, slots=True)
 class Texts:
     """Documents as the sample sees them."""
 
-    text: Sequence[str]
+    page: Page
     number: Uint64
     version: NDArray[np.uint32]
+    """Checksums, to tell apart documents that share an id: their mentions draw the same numbers."""
 
     @classmethod
-    def of(cls, documents: Sequence[tuple[str, str]], seed: int) -> Texts:
-        """Number documents, given as (id, text)."""
+    def of(cls, ids: Sequence[str], page: Page, seed: int) -> Texts:
+        """Number the documents of a page."""
+        data = memoryview(page.data)
         return cls(
-            [text for _, text in documents],
-            np.array([document_number(name, seed) for name, _ in documents], dtype=np.uint64),
-            np.array([version(text) for _, text in documents], dtype=np.uint32),
+            page,
+            np.array([document_number(name, seed) for name in ids], dtype=np.uint64),
+            np.array([crc32(data[start : end - 1]) for start, end in pairwise(page.starts.tolist())], dtype=np.uint32),
         )
+
+    def likeness(self, hits: Hits, these: NDArray[np.int64]) -> Uint64:
+        """Return the likeness of some hits' contexts."""
+        data = self.page.data
+        edges = self.page.around(hits.document[these], hits.start[these], hits.end[these], _LIKENESS)
+        numbers = [
+            likeness(data[left:first], data[last:right])
+            for left, first, last, right in zip(*(edge.tolist() for edge in edges), strict=True)
+        ]
+        return np.array(numbers, dtype=np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +135,8 @@ class Limits:
         group = np.concatenate((self._group, kept.group))
         number = np.concatenate((self._number, kept.number))
         likeness = np.concatenate((self._likeness, kept.likeness))
-        order = np.lexsort((number, likeness, group))
-        again = (likeness[order][1:] == likeness[order][:-1]) & (group[order][1:] == group[order][:-1])
-        order = np.concatenate((order[:1], order[1:][~again]))
-        order = order[np.lexsort((number[order], group[order]))]
+        order = _in_order(group, number)
+        order = order[_earlier(likeness[order], group[order]) == 0]
         rank = _rank(group[order])
         order, rank = order[rank < self._most], rank[rank < self._most]
         self._group, self._number, self._likeness = group[order], number[order], likeness[order]
@@ -154,38 +159,77 @@ def keep(hits: Hits, entities: NDArray[np.int32], texts: Texts, config: MineConf
     group = entities.astype(np.int64) * len(SPLITS) + split_of(texts.number, config)[hits.document]
     # Before the limit for each document is applied: of one document it takes away the last in line only.
     order = np.flatnonzero(limits.admit(group, number))
-    order = order[np.lexsort((number[order], hits.document[order], group[order]))]
-    order = order[_rank(group[order] * (len(texts.text) + 1) + hits.document[order]) < config.per_document]
-    order = order[np.lexsort((hits.start[order], texts.version[hits.document[order]], number[order], group[order]))]
-    chosen, likenesses = _distinct(hits, group, order, texts.text, config.per_entity)
+    document = hits.document[order]
+    order = order[_in_order(group[order], number[order], texts.version[document], hits.start[order])]
+    of_one = group[order] * len(texts.number) + hits.document[order]
+    order = order[_earlier(of_one) < config.per_document]
+    chosen, likenesses = _distinct(hits, group, order, texts, config.per_entity)
     return Kept(chosen, group[chosen], number[chosen], likenesses)
 
 
 def _distinct(
-    hits: Hits, group: NDArray[np.int64], order: NDArray[np.int64], texts: Sequence[str], most: int
+    hits: Hits, group: NDArray[np.int64], order: NDArray[np.int64], texts: Texts, most: int
 ) -> tuple[NDArray[np.int64], Uint64]:
-    """Return the first hits of each group that have contexts of their own, at most so many, and their likenesses."""
-    chosen: list[int] = []
-    likenesses: list[int] = []
-    columns = (order, hits.document[order], hits.start[order], hits.end[order])
-    indices, documents, starts, ends = (column.tolist() for column in columns)
-    heads = np.flatnonzero(_rank(group[order]) == 0).tolist()
-    for head, stop in pairwise([*heads, len(indices)]):
-        seen: set[int] = set()
-        for at in range(head, stop):
-            alike = likeness(texts[documents[at]], starts[at], ends[at])
-            if alike not in seen:
-                seen.add(alike)
-                chosen.append(indices[at])
-                likenesses.append(alike)
-                if len(seen) == most:
-                    break
-    return np.array(chosen, dtype=np.int64), np.array(likenesses, dtype=np.uint64)
+    """Return the first hits of each group that have contexts of their own, at most so many, and their likenesses.
+
+    Contexts are compared as far down each group as it takes, first `most` and then twice as many each
+    time: a frequent name has thousands of hits, of which nearly always the first few suffice.
+    """
+    rank = _rank(group[order])
+    number = np.cumsum(rank == 0) - 1  # of its group, for each row
+    alike = np.zeros(len(order), dtype=np.uint64)
+    rest, own = np.arange(len(order)), np.zeros(0, dtype=np.int64)
+    done, reach = [own], most
+    while len(rest):
+        now = rest[rank[rest] < reach]
+        alike[now] = texts.likeness(hits, order[now])
+        rows = np.sort(np.concatenate((own, now)))
+        own = rows[_earlier(alike[rows], number[rows]) == 0]
+        own = own[_rank(number[own]) < most]
+        unfinished = np.bincount(number[own], minlength=number[-1] + 1) < most
+        rest = rest[(rank[rest] >= reach) & unfinished[number[rest]]]
+        unfinished[:] = False
+        unfinished[number[rest]] = True
+        done.append(own[~unfinished[number[own]]])
+        own = own[unfinished[number[own]]]
+        reach *= 2
+    chosen = np.sort(np.concatenate(done))
+    return order[chosen], alike[chosen]
 
 
-def _rank(groups: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the position of each element within its run of equal values."""
-    if not len(groups):
-        return groups
-    starts = np.flatnonzero(np.concatenate(([True], groups[1:] != groups[:-1])))
-    return np.arange(len(groups)) - np.repeat(starts, np.diff(np.concatenate((starts, [len(groups)]))))
+def _in_order(group: NDArray[np.int64], number: Uint64, *ties: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the rows by group, number and what breaks ties.
+
+    A sort by one key that holds most of both is several times as quick as `lexsort`, which is
+    needed only when that key leaves a tie: two documents with one id, or a group beyond its bits.
+    """
+    if not len(group) or group.max() < 1 << 24:
+        key = group.astype(np.uint64) << np.uint64(40) | number >> np.uint64(24)
+        order = np.argsort(key)
+        if (key[order][1:] != key[order][:-1]).all():
+            return order
+    return np.lexsort((*reversed(ties), number, group))
+
+
+def _earlier(*keys: NDArray[Any]) -> NDArray[np.int64]:
+    """Return, for each row, how many rows before it have the same keys.
+
+    The first key should tell most rows apart: only those it does not are looked at in order.
+    """
+    order = np.argsort(keys[0])
+    tied = keys[0][order][1:] == keys[0][order][:-1]
+    rows = np.sort(order[np.concatenate((tied, [False])) | np.concatenate(([False], tied))]) if len(order) else order
+    rows = rows[np.lexsort([key[rows] for key in keys])]
+    count = np.zeros(len(order), dtype=np.int64)
+    count[rows] = _rank(*(key[rows] for key in keys))
+    return count
+
+
+def _rank(*keys: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the position of each row within its run of equal keys."""
+    size = len(keys[0])
+    if not size:
+        return np.zeros(0, dtype=np.int64)
+    new = np.any([key[1:] != key[:-1] for key in keys], axis=0)
+    starts = np.flatnonzero(np.concatenate(([True], new)))
+    return np.arange(size) - np.repeat(starts, np.diff(np.concatenate((starts, [size]))))

@@ -16,8 +16,11 @@ import pyarrow.parquet as pq
 
 from kriss.errors import InputError
 from kriss.mine.config import MineConfig
+from kriss.mine.contexts import CONTEXTS
+from kriss.mine.contexts import FILE as CONTEXTS_FILE
 from kriss.mine.documents import Deleted, Document, Problems
 from kriss.mine.matcher import Hits, Matcher
+from kriss.mine.pages import Page
 from kriss.mine.plan import Shard
 from kriss.mine.readers import read_documents
 from kriss.mine.sample import Limits, Texts, keep
@@ -33,19 +36,15 @@ CANDIDATES = pa.schema(
         ("version", pa.uint32()),
         ("document", pa.string()),
         ("start", pa.int32()),
-        ("end", pa.int32()),
-        ("surface", pa.string()),
-        ("preferred", pa.bool_()),
-        ("left", pa.string()),
-        ("right", pa.string()),
     ]
 )
+"""What decides which candidates remain; the rest of their rows is in `contexts`."""
 FORMS = pa.schema([("surface", pa.string()), ("entity", pa.int32()), ("hits", pa.int64())])
 DOCUMENTS = pa.schema([("key", pa.uint64()), ("ordinal", pa.int64()), ("deleted", pa.bool_())])
 _AT_ONCE = 1 << 20
 """Characters searched in one call of the matcher."""
-_ROUND = 64 << 20
-"""Characters held before they are sampled and let go."""
+_ROUND = 128 << 20
+"""Bytes of text held before they are sampled and let go."""
 
 
 @dataclass(slots=True)
@@ -100,6 +99,8 @@ def mine_shard(
         summary = Summary(bad_file=str(error))
         for name, schema in (("candidates", CANDIDATES), ("forms", FORMS), ("documents", DOCUMENTS)):
             pq.write_table(schema.empty_table(), draft / f"{name}.parquet")
+        with pa.ipc.new_file(draft / CONTEXTS_FILE, CONTEXTS):
+            pass
     (draft / "summary.json").write_text(json.dumps(asdict(summary)), encoding="utf-8")
     if target.exists():  # another worker, of a run that was thought dead, was as quick
         shutil.rmtree(draft)
@@ -123,16 +124,18 @@ def _mine(
     problems, summary = Problems(), Summary()
     counts: Counter[int] = Counter()
     keys: list[tuple[int, int, bool]] = []
-    plain = {"compression": "lz4", "use_dictionary": False, "write_statistics": False}
-    with pq.ParquetWriter(draft / "candidates.parquet", CANDIDATES, **plain) as writer:
-        for documents in _rounds(_wanted(shard, excluded, problems, summary, keys)):
-            hits = _find(documents, matcher, beat)
-            summary.documents += len(documents)
-            summary.characters += sum(len(document.text) for document in documents)
-            summary.hits += len(hits)
-            numbers, totals = np.unique(hits.form, return_counts=True)
+    plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+    with (
+        pq.ParquetWriter(draft / "candidates.parquet", CANDIDATES, **plain) as writer,
+        pa.OSFile(str(draft / CONTEXTS_FILE), "wb") as sink,
+        pa.ipc.new_file(sink, CONTEXTS) as contexts,
+    ):
+        for found in _rounds(_wanted(shard, excluded, problems, summary, keys), matcher, summary, beat):
+            numbers, totals = np.unique(found.hits.form, return_counts=True)
             counts.update(dict(zip(numbers.tolist(), totals.tolist(), strict=True)))
-            writer.write_table(_sample(hits, documents, matcher, config, limits))
+            kept = _sample(found, matcher, config, limits)
+            writer.write_batch(kept.select(CANDIDATES.names))
+            contexts.write_batch(kept.select(CONTEXTS.names))
     summary.bad_documents, summary.shown = problems.count, list(problems.shown)
     forms = matcher.names.forms
     rows = sorted((forms.surface[form].decode(), forms.entity[form], total) for form, total in counts.items())
@@ -168,61 +171,84 @@ def _wanted(
                 yield record
 
 
-def _rounds(documents: Iterator[Document]) -> Iterator[list[Document]]:
-    """Yield as many documents at a time as memory should hold."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found in as much text as is sampled at once."""
+
+    ids: list[str]
+    page: Page
+    hits: Hits
+
+    @classmethod
+    def joined(cls, parts: Sequence[Found]) -> Found:
+        """Return several as one."""
+        return cls(
+            [name for part in parts for name in part.ids],
+            Page.joined([part.page for part in parts]),
+            Hits.joined([part.hits for part in parts], [len(part.ids) for part in parts]),
+        )
+
+
+def _rounds(documents: Iterator[Document], matcher: Matcher, summary: Summary, beat: Beat) -> Iterator[Found]:
+    """Search the documents; yield what was found in as many of them as memory should hold."""
+    held: list[Found] = []
+    for batch in _batches(documents):
+        page = Page.of([document.text for document in batch])
+        hits = matcher.find_in(page)
+        held.append(Found([document.id for document in batch], page, hits))
+        size = sum(len(document.text) for document in batch)
+        beat(len(batch), size, len(hits))
+        summary.documents += len(batch)
+        summary.characters += size
+        summary.hits += len(hits)
+        if sum(len(found.page.data) for found in held) >= _ROUND:
+            yield Found.joined(held)
+            held = []
+    if held:
+        yield Found.joined(held)
+
+
+def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
+    """Yield as many documents at a time as are searched at once."""
     held: list[Document] = []
     size = 0
     for document in documents:
         held.append(document)
         size += len(document.text)
-        if size >= _ROUND:
+        if size >= _AT_ONCE:
             yield held
             held, size = [], 0
     if held:
         yield held
 
 
-def _find(documents: list[Document], matcher: Matcher, beat: Beat) -> Hits:
-    parts, sizes, start = [], [], 0
-    while start < len(documents):
-        stop, size = start, 0
-        while stop < len(documents) and size < _AT_ONCE:
-            size += len(documents[stop].text)
-            stop += 1
-        parts.append(matcher.find([document.text for document in documents[start:stop]]))
-        sizes.append(stop - start)
-        beat(stop - start, size, len(parts[-1]))
-        start = stop
-    return Hits.joined(parts, sizes)
-
-
-def _sample(hits: Hits, documents: list[Document], matcher: Matcher, config: MineConfig, limits: Limits) -> pa.Table:
+def _sample(found: Found, matcher: Matcher, config: MineConfig, limits: Limits) -> pa.RecordBatch:
     """Return the rows of the hits that are kept, each with its context."""
-    forms = matcher.names.forms
-    texts = Texts.of([(document.id, document.text) for document in documents], config.seed)
+    forms, hits, page = matcher.names.forms, found.hits, found.page
+    texts = Texts.of(found.ids, page, config.seed)
     entities = np.array(forms.entity, dtype=np.int32)[hits.form]
     kept = keep(hits, entities, texts, config, limits)
     limits.add(kept)
-    index, start, end = kept.index, hits.start[kept.index], hits.end[kept.index]
-    document = hits.document[index].tolist()
-    spans = list(zip([texts.text[number] for number in document], start.tolist(), end.tolist(), strict=True))
-    context = config.context
+    index = kept.index
+    document, start, end = hits.document[index], hits.start[index], hits.end[index]
+    left, first, last, right = page.around(document, start, end, config.context)
     columns = (
         entities[index],
         kept.split,
         kept.number,
         kept.likeness,
-        texts.version[hits.document[index]],
-        [documents[number].id for number in document],
+        texts.version[document],
+        pa.array(found.ids, pa.string()).take(pa.array(document)),
         start,
         end,
-        [text[first:last] for text, first, last in spans],
+        page.cut(first, last),
         np.array(forms.preferred, dtype=bool)[hits.form[index]],
-        [text[max(first - context, 0) : first] for text, first, _ in spans],
-        [text[last : last + context] for text, _, last in spans],
+        page.cut(left, first),
+        page.cut(last, right),
     )
-    return pa.table(
-        [pa.array(column, field.type) for column, field in zip(columns, CANDIDATES, strict=True)], schema=CANDIDATES
+    fields = [*CANDIDATES, *CONTEXTS]
+    return pa.record_batch(
+        [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)], schema=pa.schema(fields)
     )
 
 

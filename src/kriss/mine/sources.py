@@ -19,7 +19,7 @@ _BESIDE_TEXT = (".md5", ".ann", ".conf")  # what lies beside PubMed files and in
 _HEAD = 1 << 16
 
 _BIOC_KEY = re.compile(rb'"(?:documents|PubTator3|passages)"\s*:\s*\[')
-_PUBTATOR = re.compile(rb"\s*[^\s|]+\|[ta]\|")
+_PUBTATOR = re.compile(rb"\s*[^\s|][^|\t\r\n]{0,199}\|[ta]\|")  # an id may hold blanks: that of a file named so
 
 
 class Format(StrEnum):

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from kriss.artifacts import open_artifact
 from kriss.errors import ArtifactError, InputError
+from kriss.mine.store import mentions_of, open_mentions
 from kriss.ontology import Ontology
 from kriss.records import Entity, Mention
 from kriss.train.config import TrainConfig
@@ -56,12 +55,9 @@ def read_mentions(
     folder: Path, ontology: Ontology, split: str, most: int, drop: dict[str, frozenset[str]] | None = None
 ) -> MinedMentions:
     """Read the first `most` mentions of each entity in a split; `drop` are held-out keys, by entity id."""
-    _check_origin(folder, ontology)
-    file = pq.ParquetFile(folder / "mentions.parquet")
+    file = open_mentions(folder, ontology)
     parts, taken = [file.schema_arrow.empty_table().select(_TEXT)], dict[str, int]()
-    for group in range(file.num_row_groups):
-        table = file.read_row_group(group, columns=["split", *_TEXT])
-        table = table.filter(pc.equal(table.column("split"), split))
+    for table in mentions_of(file, [split], _TEXT):
         keep = np.zeros(len(table), dtype=bool)
         entities, surfaces = table.column("entity").to_pylist(), table.column("surface").to_pylist()
         for row, (entity, surface) in enumerate(zip(entities, surfaces, strict=True)):
@@ -69,21 +65,15 @@ def read_mentions(
                 continue
             taken[entity] = taken.get(entity, 0) + 1
             keep[row] = True
-        parts.append(table.filter(pa.array(keep)).select(_TEXT))
+        parts.append(table.filter(pa.array(keep)))
     return MinedMentions(pa.concat_tables(parts), ontology)
-
-
-def _check_origin(folder: Path, ontology: Ontology) -> None:
-    inputs = open_artifact(folder, "mentions").inputs
-    if not any(given.get("sha256") == ontology.artifact.digest for given in inputs):
-        raise ArtifactError(f"{folder} was not mined with the ontology {ontology.artifact.path}; mine it again")
 
 
 class TrainingSet:
     """What batches are drawn from."""
 
     def __init__(self, ontology: Ontology, folder: Path, config: TrainConfig) -> None:
-        _check_origin(folder, ontology)
+        open_mentions(folder, ontology).close()
         self.ontology = ontology
         self.folder = folder
         self._config = config

@@ -1,0 +1,143 @@
+"""`kriss learn`: teach a linker examples, look at them, forget them, save them."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from kriss.cli.groups import DefaultGroup
+from kriss.cli.link import LinkerFolder, Out
+
+app = typer.Typer(
+    cls=DefaultGroup,
+    help="Teach a linker from gold files: kriss learn LINKER GOLD...",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command()
+def run(
+    linker: LinkerFolder,
+    gold: Annotated[
+        list[str],
+        typer.Argument(metavar="GOLD...", help="Documents with linked mentions: JSONL, PubTator, BioC, brat."),
+    ],
+    *,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORMAT", help="jsonl, pubtator, bioc-xml, bioc-json or brat.  [default: told by content]"
+        ),
+    ] = None,
+    skip_unknown: Annotated[
+        bool, typer.Option("--skip-unknown", help="Pass over mentions of entities that the linker does not have.")
+    ] = False,
+    threads: Annotated[int, typer.Option(metavar="N", help="Threads that encode; 0 for all cores.")] = 0,
+) -> None:
+    """Learn every mention that a gold file links to one entity; it counts from the next link on."""
+    from kriss.cli.console import progress_bar
+    from kriss.cli.link import input_format
+    from kriss.link.documents import read_annotated
+    from kriss.link.learn import learn
+    from kriss.link.linker import Linker
+
+    documents = read_annotated(gold, input_format(format))
+    with progress_bar("examples") as bar:
+        task = bar.add_task("learning", total=None)
+        report = learn(
+            Linker.load(linker, threads=threads),
+            documents,
+            skip_unknown=skip_unknown,
+            progress=lambda count: bar.update(task, advance=count),
+        )
+    typer.echo(f"{linker}: learned {report.examples:,} examples from {report.documents:,} documents")
+    for count, what in ((report.without_entity, "link to nothing"), (report.composite, "link to several entities")):
+        if count:
+            typer.echo(f"note: {count:,} mentions {what} and were passed over", err=True)
+    if report.unknown:
+        common = ", ".join(f"{entity} ({count})" for entity, count in report.unknown.most_common(5))
+        many = f"{report.unknown.total():,} mentions of {len(report.unknown):,} unknown entities"
+        typer.echo(f"note: {many} were passed over: {common}", err=True)
+
+
+@app.command()
+def add(
+    linker: LinkerFolder,
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="A text with one mention: 'Patients with [[MS]] relapsed'.")
+    ],
+    entity: Annotated[str, typer.Argument(metavar="ID", help="The entity it means.")],
+    name: Annotated[str, typer.Option(metavar="NAME", help="Adds the entity, if the ontology does not have it.")] = "",
+    document: Annotated[str, typer.Option(metavar="ID", help="Where the text is from, as shown in the evidence.")] = "",
+) -> None:
+    """Learn one example."""
+    from kriss.errors import InputError
+    from kriss.link.bracketed import parse_bracketed
+    from kriss.link.linker import Linker
+    from kriss.records import Mention
+
+    plain, spans = parse_bracketed(text)
+    if len(spans) != 1:
+        raise InputError(
+            f"the text marks {len(spans)} mentions where one is needed; put double brackets around it: [[MS]]"
+        )
+    example = Linker.load(linker).add(Mention.at(plain, *spans[0]), entity, name=name, document=document)
+    typer.echo(f"{linker}: learned {example}")
+
+
+@app.command(name="list")
+def list_examples(linker: LinkerFolder) -> None:
+    """Show what was learned."""
+    from kriss.cli.console import listing, output
+    from kriss.link.linker import Linker
+
+    rows = []
+    for example in Linker.load(linker).examples():
+        shown = example.evidence
+        text = f"{' '.join(shown.left[-40:].split())} [[{shown.surface}]] {' '.join(shown.right[:40].split())}"
+        rows.append((example.id, example.entity, text.strip(), shown.document))
+    output().print(listing(f"examples of {linker}", ["example", "entity", "text", "document"], rows))
+
+
+@app.command()
+def remove(
+    linker: LinkerFolder,
+    examples: Annotated[list[str], typer.Argument(metavar="EXAMPLE...", help="Ids that 'kriss learn list' shows.")],
+) -> None:
+    """Forget examples."""
+    from kriss.link.linker import Linker
+
+    loaded = Linker.load(linker)
+    for example in examples:
+        loaded.remove(example)
+        typer.echo(f"{linker}: forgot {example}")
+
+
+@app.command()
+def export(
+    linker: LinkerFolder,
+    out: Out = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file at --out.")] = False,
+) -> None:
+    """Write what was learned as JSON lines, which 'kriss learn' reads again."""
+    from kriss.link.linker import Linker
+    from kriss.link.write import output
+
+    loaded = Linker.load(linker)
+    with output(out, force=force) as stream:
+        for example in loaded.examples():
+            shown = example.evidence
+            text = f"{shown.left}{shown.surface}{shown.right}"
+            span = {"start": len(shown.left), "end": len(shown.left) + len(shown.surface)}
+            name = loaded.added_name(example.entity)
+            line = {
+                "id": shown.document,
+                "text": text,
+                **span,
+                "entity": example.entity,
+                **({"name": name} if name else {}),
+            }
+            stream.write(json.dumps(line, ensure_ascii=False) + "\n")

@@ -1,0 +1,197 @@
+"""`kriss link` and `kriss annotate`: mentions to entities, given or found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from kriss.link.documents import Format
+    from kriss.link.linker import Linker
+    from kriss.link.spans import Annotated as AnnotatedDocument
+    from kriss.link.write import Linked, OutputFormat
+
+LinkerFolder = Annotated[Path, typer.Argument(metavar="LINKER", help="A linker written by 'kriss index'.")]
+Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write the links.  [default: standard output]")]
+To = Annotated[str, typer.Option(metavar="FORMAT", help="jsonl, pubtator, bioc-xml, bioc-json or table.")]
+Top = Annotated[int, typer.Option(metavar="N", min=1, help="Candidates shown of each mention.")]
+Context = Annotated[
+    float | None,
+    typer.Option(metavar="W", help="Weight of the context, from 0 to 1 (the paper).  [default: as calibrated]"),
+]
+Abbreviations = Annotated[bool, typer.Option(help="Read abbreviations as the document defines them.")]
+Ngrams = Annotated[float, typer.Option(metavar="W", help="Weight of likeness in spelling; 0 for none.")]
+Types = Annotated[
+    str, typer.Option(metavar="LIST", help="Link to entities of these types alone: names, codes, tree prefixes.")
+]
+Ids = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Link to these entities alone: a file of ids, one a line.")
+]
+Threshold = Annotated[float, typer.Option(metavar="P", help="Link to nothing where it is less likely right than this.")]
+Mode = Annotated[
+    str, typer.Option(metavar="MODE", help="lazy: all prototypes; self-supervised; supervised: learned ones alone.")
+]
+Threads = Annotated[int, typer.Option(metavar="N", help="Threads that encode; 0 for all cores.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the file at --out.")]
+
+
+def link(
+    linker: LinkerFolder,
+    documents: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DOCUMENTS...",
+            help="With marked mentions: JSONL, PubTator, BioC, brat, text with [[...]]; - for standard input.",
+        ),
+    ],
+    *,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORMAT", help="jsonl, pubtator, bioc-xml, bioc-json, brat or text.  [default: told by content]"
+        ),
+    ] = None,
+    out: Out = None,
+    to: To = "jsonl",
+    top: Top = 5,
+    context: Context = None,
+    abbreviations: Abbreviations = True,
+    ngrams: Ngrams = 0.0,
+    types: Types = "",
+    ids: Ids = None,
+    threshold: Threshold = 0.0,
+    mode: Mode = "lazy",
+    threads: Threads = 0,
+    force: Force = False,
+) -> None:
+    """Link the mentions that documents mark, with the evidence for each link."""
+    from kriss.link.documents import read_annotated
+
+    options = _options(context, abbreviations, ngrams, types, ids, threshold, mode)
+    target = _output_format(to)
+    chosen = input_format(format)
+    _write(_load(linker, threads, options), read_annotated(documents, chosen), out, target, top, force=force)
+
+
+def annotate(
+    linker: LinkerFolder,
+    text: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TEXT...", help="Files, folders or globs: PubMed XML, PubTator, BioC, JSONL, text, brat."
+        ),
+    ],
+    *,
+    spacy: Annotated[
+        str, typer.Option(metavar="PIPELINE", help="Take the entities of a spaCy pipeline, instead of known names.")
+    ] = "",
+    out: Out = None,
+    to: To = "jsonl",
+    top: Top = 5,
+    context: Context = None,
+    abbreviations: Abbreviations = True,
+    ngrams: Ngrams = 0.0,
+    types: Types = "",
+    ids: Ids = None,
+    threshold: Threshold = 0.0,
+    mode: Mode = "lazy",
+    threads: Threads = 0,
+    force: Force = False,
+) -> None:
+    """Find mentions in text and link them: by the ontology's names and learned examples, or by spaCy."""
+    from kriss.link.annotate import Dictionary, SpacyEntities, annotated
+    from kriss.mine.documents import Problems
+
+    options = _options(context, abbreviations, ngrams, types, ids, threshold, mode)
+    target = _output_format(to)
+    finder = SpacyEntities(spacy) if spacy else None
+    loaded = _load(linker, threads, options)
+    problems = Problems()
+    found = annotated(finder or Dictionary(loaded), text, problems)
+    _write(loaded, found, out, target, top, force=force)
+    for line in problems.shown:
+        typer.echo(f"skipped: {line}", err=True)
+    if problems.count:
+        typer.echo(f"skipped {problems.count:,} bad documents in all", err=True)
+
+
+def _write(
+    linker: Linker,
+    documents: Iterable[AnnotatedDocument],
+    out: Path | None,
+    to: OutputFormat,
+    top: int,
+    *,
+    force: bool,
+) -> None:
+    from kriss.link.run import link_documents
+    from kriss.link.write import output, write_links
+
+    counts = {"documents": 0, "mentions": 0, "linked": 0}
+
+    def counted() -> Iterator[Linked]:
+        for document, links in link_documents(linker, documents, top):
+            counts["documents"] += 1
+            counts["mentions"] += len(links)
+            counts["linked"] += sum(link.entity is not None for link in links)
+            yield document, links
+
+    with output(out, force=force) as stream:
+        write_links(counted(), stream, to)
+    where = f"{out}: " if out else ""
+    typer.echo(
+        f"{where}{counts['linked']:,} of {counts['mentions']:,} mentions linked in {counts['documents']:,} documents",
+        err=True,
+    )
+
+
+def _load(folder: Path, threads: int, options: dict[str, Any]) -> Linker:
+    from kriss.link.linker import Linker
+
+    return Linker.load(folder, threads=threads, **options)
+
+
+def _options(
+    context: float | None,
+    abbreviations: bool,
+    ngrams: float,
+    types: str,
+    ids: Path | None,
+    threshold: float,
+    mode: str,
+) -> dict[str, Any]:
+    from kriss.files import BadRows, read_lines
+
+    chosen = [line.strip() for _, line in read_lines(ids, BadRows(skip=False))] if ids else []
+    return {
+        "context": context,
+        "abbreviations": abbreviations,
+        "ngrams": ngrams,
+        "types": [kind.strip() for kind in types.split(",") if kind.strip()],
+        "ids": [line for line in chosen if line],
+        "threshold": threshold,
+        "mode": mode,
+    }
+
+
+def input_format(name: str | None) -> Format | None:
+    """Return the format that an option names."""
+    from kriss.errors import ConfigError
+    from kriss.link.documents import Format
+
+    if name is not None and name not in list(Format):
+        raise ConfigError(f"--format is one of {', '.join(Format)}, not '{name}'")
+    return None if name is None else Format(name)
+
+
+def _output_format(name: str) -> OutputFormat:
+    from kriss.errors import ConfigError
+    from kriss.link.write import OutputFormat
+
+    if name not in list(OutputFormat):
+        raise ConfigError(f"--to is one of {', '.join(OutputFormat)}, not '{name}'")
+    return OutputFormat(name)

@@ -1,0 +1,201 @@
+"""From ontology, mentions and encoder to a linker: a folder that answers by itself, on any machine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from kriss.artifacts import Artifact, check_target, create, open_artifact
+from kriss.config import to_mapping
+from kriss.encoder.session import PARTS, OnnxEncoder, Precision, onnx_file
+from kriss.encoder.settings import SETTINGS, TOKENIZER
+from kriss.errors import ExistsError, InputError, MissingExtraError
+from kriss.index import ngrams, vectors
+from kriss.index.calibrate import ENOUGH, QUERIES, WEIGHTS, Calibration, calibrate, dev_questions, name_questions
+from kriss.index.config import IndexConfig, check
+from kriss.index.encode import Block, Encoding, Engine, Progress, encode_all, here, joined
+from kriss.index.prototypes import KINDS, Prototypes, write_prototypes
+from kriss.index.query import query_vectors
+from kriss.mine.config import MineConfig
+from kriss.mine.names import write_names
+from kriss.mine.store import open_mentions
+from kriss.ontology import Ontology
+
+PROTOTYPES, REFERENCES, VECTORS, NGRAMS = "prototypes.arrow", "references.npy", "vectors", "ngrams"
+ONTOLOGY, ENCODER, NAMES = "ontology", "encoder", "names"
+LEARNED = "learned"
+"""Where a linker keeps what it is taught after it was built; not in the manifest, for it changes."""
+MakeEngine = Callable[[Path], Engine]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What a linker was built of."""
+
+    path: Path
+    facts: dict[str, Any]
+    """As in the manifest."""
+    calibration: Calibration
+
+
+def build_linker(
+    config: IndexConfig,
+    ontology: Ontology,
+    mentions: Path,
+    encoder: Path,
+    out: Path,
+    *,
+    threads: int = 0,
+    engine: MakeEngine | None = None,
+    force: bool = False,
+    progress: Progress = lambda event: None,
+) -> IndexReport:
+    """Encode the prototypes of every entity, put them into an index and calibrate it.
+
+    Interrupted, it goes on at the last finished block when it is started again with the same input.
+    """
+    check(config)
+    check_target(out, force=force)
+    if any((out / LEARNED).glob("*")):
+        raise ExistsError(
+            f"{out} has learned examples, which a new index would lose; save them with 'kriss learn export {out} "
+            f"--out FILE', and remove {out / LEARNED}"
+        )
+    mined = open_mentions(mentions, ontology)
+    source = open_artifact(encoder, "encoder")
+    inputs = [
+        {"name": artifact.path.name, "sha256": artifact.digest}
+        for artifact in (ontology.artifact, open_artifact(mentions, "mentions"), source)
+    ]
+    work = out.parent / f".{out.name}.indexing"
+    _prepare(work, config, inputs, source)
+    table = work / PROTOTYPES
+    if not table.is_file():
+        progress({"event": "choosing"})
+        draft = work / "prototypes.tmp"
+        write_prototypes(draft, ontology, mined, config)
+        draft.rename(table)
+    if not len(Prototypes(table)):
+        raise InputError(f"{ontology.artifact.path} has no entity to link to")
+    encoding = (
+        Encoding.with_torch(work, ontology.artifact.path, encoder)
+        if config.backend == "torch"
+        else Encoding.with_onnx(work, ontology.artifact.path, config.precision, threads)
+    )
+    blocks = encoding.blocks()
+    encode_all(blocks, work, engine(work) if engine else here(encoding), progress)
+    with create(out, "linker", config=to_mapping(config), inputs=inputs, seed=config.seed, force=force) as draft_folder:
+        folder = draft_folder.path
+        facts = _assemble(work, folder, config, ontology, blocks, progress)
+        shutil.copyfile(table, folder / PROTOTYPES)
+        shutil.copytree(ontology.artifact.path, folder / ONTOLOGY)
+        shutil.copytree(work / ENCODER, folder / ENCODER)
+        progress({"event": "calibrating"})
+        calibration, recall = _calibrate(folder, config, ontology, mined, threads)
+        calibration.save(folder)
+        facts |= {
+            "recall_at_64": recall,
+            "calibration_queries": calibration.queries,
+            "context": calibration.context,
+        }
+        draft_folder.facts |= facts
+    shutil.rmtree(work)
+    return IndexReport(out, facts, calibration)
+
+
+def _prepare(work: Path, config: IndexConfig, inputs: list[dict[str, Any]], encoder: Artifact) -> None:
+    """Make the work folder, or find it as an interrupted run with the same input left it."""
+    plan = json.dumps({"config": to_mapping(config), "inputs": inputs}, sort_keys=True)
+    digest = sha256(plan.encode()).hexdigest()
+    stamp = work / "digest"
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == digest:
+        return
+    shutil.rmtree(work, ignore_errors=True)
+    (work / ENCODER / "onnx").mkdir(parents=True)
+    for name in (SETTINGS, TOKENIZER):
+        shutil.copyfile(encoder.path / name, work / ENCODER / name)
+    _copy_graphs(encoder.path, work / ENCODER, config.precision)
+    draft = work / "digest.tmp"
+    draft.write_text(digest, encoding="utf-8")
+    draft.rename(stamp)
+
+
+def _copy_graphs(encoder: Path, folder: Path, precision: Precision) -> None:
+    """Take the graphs that the encoder has, or make them where torch is installed."""
+    if all(onnx_file(encoder, part, precision).is_file() for part in PARTS):
+        for part in PARTS:
+            shutil.copyfile(onnx_file(encoder, part, precision), onnx_file(folder, part, precision))
+        return
+    try:
+        from kriss.encoder.export import export_onnx
+        from kriss.encoder.model import Encoder
+    except ModuleNotFoundError as error:
+        purpose = f"{encoder} has no ONNX graphs in {precision}, and making them"
+        raise MissingExtraError(str(error.name), "train", purpose) from None
+    export_onnx(Encoder.load(encoder), folder, int8=precision == "int8")
+    if precision == "int8":
+        for part in PARTS:
+            onnx_file(folder, part, "fp32").unlink()
+
+
+def _assemble(
+    work: Path, folder: Path, config: IndexConfig, ontology: Ontology, blocks: list[Block], progress: Progress
+) -> dict[str, Any]:
+    """Add references to prototypes, and write the index of the sums."""
+    prototypes = Prototypes(work / PROTOTYPES)
+    width = next(joined(blocks, work, "vectors"))[1].shape[1]
+    kind = vectors.choose(len(prototypes), width) if config.index == "auto" else config.index
+    progress({"event": "indexing", "kind": kind, "count": len(prototypes)})
+    references = np.lib.format.open_memmap(
+        folder / REFERENCES, "w+", np.float32 if kind == "flat" else np.float16, (len(ontology), width)
+    )
+    for block, found in joined(blocks, work, "references"):
+        references[block.first : block.last] = found
+    references.flush()
+    sums = np.lib.format.open_memmap(work / "sums.npy", "w+", np.float32, (len(prototypes), width))
+    for block, found in joined(blocks, work, "vectors"):
+        owners = prototypes.entity[block.first : block.last]
+        sums[block.first : block.last] = found + references[owners] if config.references else found
+    (folder / VECTORS).mkdir()
+    facts = vectors.build(folder / VECTORS, sums, kind, seed=config.seed)
+    if config.ngrams:
+        (folder / NGRAMS).mkdir()
+        ngrams.build(folder / NGRAMS, ontology.names_table())
+    with suppress(InputError):  # no name that could stand in text: then none are looked for
+        (folder / NAMES).mkdir()
+        write_names(ontology.names_table(), MineConfig(), folder / NAMES)
+    return {
+        "entities": len(ontology),
+        "reachable": len(np.unique(prototypes.entity)),
+        "mined": len(np.unique(prototypes.entity[prototypes.kind == KINDS.index("mined")])),
+        "prototypes": prototypes.counts(),
+        "index": facts,
+    }
+
+
+def _calibrate(
+    folder: Path, config: IndexConfig, ontology: Ontology, mined: pq.ParquetFile, threads: int
+) -> tuple[Calibration, float]:
+    """Calibrate the finished index, and measure what it misses, with queries as they will be asked."""
+    index, prototypes = vectors.Index.open(folder / VECTORS), Prototypes(folder / PROTOTYPES)
+    encoder = OnnxEncoder.load(folder / ENCODER, config.precision, threads)
+    questions = dev_questions(mined, ontology, QUERIES, config.seed)
+    weights: Sequence[float] = WEIGHTS
+    if len(questions) < ENOUGH:
+        questions, weights = name_questions(prototypes, QUERIES, config.seed), (0.0,)
+    calibration = calibrate(encoder, index, prototypes, questions, weights)
+    asked: NDArray[np.float32] = query_vectors(
+        encoder, [question.mention for question in questions[:200]], calibration.context
+    )
+    recall = 1.0 if index.kind == "flat" else vectors.recall(index, asked)
+    return calibration, round(float(recall), 4)

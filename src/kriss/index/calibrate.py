@@ -1,0 +1,196 @@
+"""How far to trust a score, and how much to listen to the context: learned from mentions nobody labeled.
+
+A mined mention's name is in the index, so linking it would be no test. So half of the queries are asked
+without the prototypes that are spelled as they are, and only other names and other mentions can lead to the
+entity; the other half is asked as it is. In the corpora that we know, too, about half of the mentions
+are spelled as some name. Where there are no dev mentions, names stand in for them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from kriss.errors import DamagedError
+from kriss.index.prototypes import Prototypes
+from kriss.index.query import EncodesMentions, query_vectors
+from kriss.index.vectors import Index
+from kriss.mine.store import mentions_of
+from kriss.ontology import Ontology
+from kriss.records import Mention
+from kriss.train.names import name_key
+
+FILE = "calibration.json"
+WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Weights of the context that are tried."""
+QUERIES, ENOUGH = 1000, 50
+"""Mentions that are asked for, if there are so many, and the fewest that will do."""
+_OF_ONE = 4
+"""Of one entity, at most."""
+_DEFAULT = 0.5
+_DEPTH = 256
+"""Prototypes looked at: an entity rarely has so many that its equals crowd out the second."""
+_RIDGE = 1e-3
+_ROUNDS = 50
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """With one weight of the context: how often the first entity is right, and how likely by its scores."""
+
+    context: float
+    unseen: float
+    """Accuracy where the index has no prototype of that spelling."""
+    known: float
+    intercept: float
+    score: float
+    margin: float
+
+    def probability(self, score: Floats, margin: Floats) -> Floats:
+        """Return how likely an entity with this score and this lead over the second is right."""
+        return _sigmoid(self.intercept + self.score * score + self.margin * margin)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """One fit for each weight of the context, and the weight that did best."""
+
+    context: float
+    fits: tuple[Fit, ...]
+    queries: int
+
+    def fit(self, context: float) -> Fit:
+        """Return the fit of the nearest weight."""
+        return min(self.fits, key=lambda fit: abs(fit.context - context))
+
+    def save(self, folder: Path) -> None:
+        """Write what `load` reads."""
+        (folder / FILE).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> Calibration:
+        """Read the calibration of a linker."""
+        try:
+            values = json.loads((folder / FILE).read_text(encoding="utf-8"))
+            fits = tuple(Fit(**fit) for fit in values["fits"])
+            return cls(float(values["context"]), fits, int(values["queries"]))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DamagedError(f"{folder / FILE} cannot be read ({error}); build the linker again") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A mention whose entity is known."""
+
+    mention: Mention
+    entity: int
+
+
+def dev_questions(file: pq.ParquetFile, ontology: Ontology, count: int, seed: int) -> list[Question]:
+    """Draw mentions of the dev split, a few of an entity at most."""
+    taken: Counter[str] = Counter()
+    kept: list[tuple[str, Mention]] = []
+    for table in mentions_of(file, ["dev"], ["entity", "left", "surface", "right"]):
+        for entity, *text in zip(*(column.to_pylist() for column in table.columns), strict=True):
+            taken[entity] += 1
+            if taken[entity] <= _OF_ONE:
+                kept.append((entity, Mention(*text)))
+    draw = np.sort(np.random.default_rng(seed).permutation(len(kept))[:count])
+    rows = [(ontology.row_of(kept[place][0]), kept[place][1]) for place in draw.tolist()]
+    return [Question(mention, row) for row, mention in rows if row is not None]
+
+
+def name_questions(prototypes: Prototypes, count: int, seed: int) -> list[Question]:
+    """Draw names as they stand in the index, for an ontology without dev mentions."""
+    draw = np.sort(np.random.default_rng(seed).permutation(len(prototypes))[:count])
+    return [Question(Mention.bare(prototypes.surface(row)), int(prototypes.entity[row])) for row in draw.tolist()]
+
+
+def calibrate(
+    encoder: EncodesMentions,
+    index: Index,
+    prototypes: Prototypes,
+    questions: Sequence[Question],
+    weights: Sequence[float],
+) -> Calibration:
+    """Fit the probability for each weight, and choose the weight by the accuracy over both halves."""
+    usable = [question for question in questions if _has_other_names(prototypes, question)]
+    if not usable:
+        return Calibration(_DEFAULT, (Fit(_DEFAULT, 0.0, 0.0, 0.0, 0.0, 0.0),), 0)
+    keys = [name_key(question.mention.surface) for question in usable]
+    gold = np.array([question.entity for question in usable])
+    mentions = [question.mention for question in usable]
+    fits = []
+    for weight in weights:
+        scores, rows = index.search(query_vectors(encoder, mentions, weight), min(_DEPTH, len(index)))
+        outcomes = []
+        for without in (True, False):
+            best = np.array(list(_two_best(scores, rows, prototypes, keys if without else None)))
+            outcomes.append((best[:, 0] == gold, best[:, 1], best[:, 1] - best[:, 2]))
+        (unseen, _, _), (known, _, _) = outcomes
+        right, score, margin = (np.concatenate(parts) for parts in zip(*outcomes, strict=True))
+        fits.append(Fit(weight, float(unseen.mean()), float(known.mean()), *_logistic(score, margin, right)))
+    best_fit = max(fits, key=lambda fit: fit.unseen + fit.known)
+    return Calibration(best_fit.context if len(fits) > 1 else _DEFAULT, tuple(fits), len(usable))
+
+
+def _has_other_names(prototypes: Prototypes, question: Question) -> bool:
+    """Whether an entity could be found by a prototype that is spelled otherwise."""
+    first, last = np.searchsorted(prototypes.entity, [question.entity, question.entity + 1]).tolist()
+    key = name_key(question.mention.surface)
+    return any(name_key(prototypes.surface(row)) != key for row in range(first, last))
+
+
+def _two_best(
+    scores: NDArray[np.float32], rows: NDArray[np.int64], prototypes: Prototypes, dropped: Sequence[str] | None
+) -> Iterator[tuple[float, float, float]]:
+    """Yield for each query the first entity, its score and that of the second, without prototypes of a spelling."""
+    for number, (row_scores, row_rows) in enumerate(zip(scores, rows, strict=True)):
+        first, best = -1.0, 0.0
+        for score, row in zip(row_scores.tolist(), row_rows.tolist(), strict=True):
+            if row < 0 or (dropped and name_key(prototypes.surface(row)) == dropped[number]):
+                continue
+            entity = float(prototypes.entity[row])
+            if first < 0:
+                first, best = entity, score
+            elif entity != first:
+                yield first, best, score
+                break
+        else:
+            yield first, best, best if first < 0 else float(row_scores[row_rows >= 0][-1])
+
+
+def _logistic(score: Floats, margin: Floats, right: NDArray[np.bool_]) -> tuple[float, float, float]:
+    """Return intercept and slopes of a logistic regression, by Newton's method on standardised figures."""
+    features = np.stack([np.ones_like(score), score, margin], axis=1)
+    mean, scale = features.mean(axis=0), features.std(axis=0)
+    mean[0], scale[0] = 0.0, 1.0
+    scale[scale == 0] = 1.0
+    standard = (features - mean) / scale
+    ridge = np.full(3, _RIDGE * len(score))
+    weights = np.zeros(3)
+    # Not all right, nor all wrong: Platt's targets keep the figures finite.
+    positive = right.sum()
+    target = np.where(right, (positive + 1) / (positive + 2), 1 / (len(right) - positive + 2))
+    for _ in range(_ROUNDS):
+        guess = _sigmoid(standard @ weights)
+        gradient = standard.T @ (guess - target) + ridge * weights * [0, 1, 1]
+        curvature = (standard * (guess * (1 - guess))[:, None]).T @ standard + np.diag(ridge)
+        step = np.linalg.solve(curvature, gradient)
+        weights -= step
+        if np.abs(step).max() < 1e-8:
+            break
+    slopes = weights / scale
+    return float(weights[0] - (slopes[1:] * mean[1:]).sum()), float(slopes[1]), float(slopes[2])
+
+
+def _sigmoid(value: Floats) -> Floats:
+    return 1.0 / (1.0 + np.exp(-np.clip(value, -60, 60)))

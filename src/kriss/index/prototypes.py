@@ -1,0 +1,134 @@
+"""Which mentions and names stand for each entity, as a table whose rows are the index's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from kriss.errors import ArtifactError
+from kriss.index.config import IndexConfig
+from kriss.mine.store import mentions_of
+from kriss.ontology import Ontology
+from kriss.ontology.arrowfile import ArrowFile, write_arrow
+from kriss.records import Evidence, EvidenceKind, Mention
+
+CONTEXT = 256
+"""Characters kept on each side: more than a window of 64 tokens shows, and what a reader wants to see."""
+KINDS: tuple[EvidenceKind, ...] = ("mined", "name", "gold")
+_TEXTS = ("document", "surface", "left", "right")
+_SCHEMA = pa.schema(
+    [
+        ("entity", pa.int32()),
+        ("kind", pa.int32()),
+        ("start", pa.int32()),
+        ("end", pa.int32()),
+        *((name, pa.large_string()) for name in _TEXTS),
+    ]
+)
+_MINED = ["entity", "document", "start", "end", "surface", "left", "right"]
+_BLOCK = 1 << 14
+_Row = tuple[int, int, int, int, str, str, str, str]
+
+
+def write_prototypes(path: Path, ontology: Ontology, mentions: pq.ParquetFile, config: IndexConfig) -> int:
+    """Write the prototypes of all entities, an entity's mined ones first; return how many there are."""
+    return write_arrow(path, _SCHEMA, _batches(_rows(ontology, mentions, config)))
+
+
+def _rows(ontology: Ontology, mentions: pq.ParquetFile, config: IndexConfig) -> Iterator[_Row]:
+    """Yield the prototypes, entity by entity: both sources come in the order of the ids."""
+    mined = _mined(mentions, config) if config.per_entity else iter(())
+    following = next(mined, None)
+    for row in ontology.rows():
+        entity = ontology.id_at(row)
+        taken = 0
+        while following is not None and following[0] == entity:
+            if taken < config.per_entity:
+                _, document, start, end, surface, left, right = following
+                yield row, 0, start, end, document, surface, left[-CONTEXT:], right[:CONTEXT]
+                taken += 1
+            following = next(mined, None)
+        if config.names == "all" or (config.names == "missing" and not taken):
+            for name in ontology.names_at(row):
+                yield row, 1, 0, len(name), "", name, "", ""
+    if following is not None:  # the stream stopped at an entity that never came
+        raise ArtifactError(f"a mention is of '{following[0]}', which the ontology does not have; mine again")
+
+
+def _mined(mentions: pq.ParquetFile, config: IndexConfig) -> Iterator[tuple[str, str, int, int, str, str, str]]:
+    """Yield mined mentions by entity, those of the split named first before the others."""
+    rank = {split: number for number, split in enumerate(config.splits)}
+    held: list[tuple[int, tuple[str, str, int, int, str, str, str]]] = []
+    for table in mentions_of(mentions, config.splits, [*_MINED, "split"]):
+        columns = [table.column(name).to_pylist() for name in _MINED]
+        for *values, split in zip(*columns, table.column("split").to_pylist(), strict=True):
+            if held and held[-1][1][0] != values[0]:
+                yield from (row for _, row in sorted(held, key=lambda pair: pair[0]))
+                held = []
+            held.append((rank[split], tuple(values)))
+    yield from (row for _, row in sorted(held, key=lambda pair: pair[0]))
+
+
+def _batches(rows: Iterable[_Row]) -> Iterator[pa.RecordBatch]:
+    held: list[_Row] = []
+    for row in rows:
+        held.append(row)
+        if len(held) == _BLOCK:
+            yield _batch(held)
+            held = []
+    if held:
+        yield _batch(held)
+
+
+def _batch(rows: Sequence[_Row]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+
+
+class Prototypes:
+    """The table of prototypes, memory-mapped."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = ArrowFile(path)
+        self.entity: NDArray[np.int32] = self._numbers("entity")
+        self.kind: NDArray[np.int32] = self._numbers("kind")
+        self._start, self._end = (self._file.numbers(name) for name in ("start", "end"))
+        self._document, self._surface, self._left, self._right = (self._file.strings(name) for name in _TEXTS)
+
+    def __len__(self) -> int:
+        return len(self._file)
+
+    def evidence(self, row: int) -> Evidence:
+        """Return a prototype as it is shown."""
+        return Evidence(
+            kind=KINDS[self.kind[row]],
+            surface=self._surface[row],
+            left=self._left[row],
+            right=self._right[row],
+            document=self._document[row],
+            start=self._start[row],
+            end=self._end[row],
+        )
+
+    def surface(self, row: int) -> str:
+        """Return the text that a prototype marks."""
+        return self._surface[row]
+
+    def mentions(self, first: int, last: int) -> list[Mention]:
+        """Return prototypes as they are encoded."""
+        return [Mention(self._left[row], self._surface[row], self._right[row]) for row in range(first, last)]
+
+    def counts(self) -> dict[str, int]:
+        """Return how many prototypes there are of each kind."""
+        found = np.bincount(self.kind, minlength=len(KINDS))
+        return {kind: int(count) for kind, count in zip(KINDS, found, strict=True) if count}
+
+    def _numbers(self, name: str) -> NDArray[np.int32]:
+        column = self._file.table.column(name)
+        return np.asarray(column) if len(column) else np.zeros(0, dtype=np.int32)

@@ -1,0 +1,96 @@
+"""Exact scores, and the best rows by them, whatever way candidates were found.
+
+FAISS sums in another order for one query than for twenty, where BLAS takes over, so that the last bits
+of a score, and with them the order of near ties, would depend on how many mentions are linked at once.
+Here the candidates of each query are scored anew, one fixed way, and sorted by score and then by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from kriss.index.vectors_kept import Kept, Rows, Vectors
+
+MARGIN = 32
+"""Candidates beyond k that an exact search asks for, so that one look mostly settles the order."""
+_GROUP = 256
+"""Queries that one pass over the vectors serves: their scores with a block take 8 MB."""
+
+Find = Callable[[Vectors, int], tuple[Vectors, Rows]]
+"""From queries and a number of candidates each, their rough scores and rows; -1 is no row."""
+
+
+def blank(count: int, k: int) -> tuple[Vectors, Rows]:
+    """Return an answer with nothing in it yet."""
+    return np.full((count, k), -np.inf, dtype=np.float32), np.full((count, k), -1, dtype=np.int64)
+
+
+def rescore(query: Vectors, rows: Rows, kept: Kept, k: int) -> tuple[Vectors, Rows]:
+    """Return the best k of these rows by their exact inner product with one query, ties by smaller row.
+
+    Sums run in double precision over one row after the other: the score of a row depends on the row alone.
+    """
+    with np.errstate(over="ignore"):
+        products = np.einsum("rd,d->r", kept.read(rows).astype(np.float64), query.astype(np.float64))
+        scores = products.astype(np.float32)
+    order = np.lexsort((rows, -scores))[:k]
+    return scores[order], rows[order]
+
+
+def settle(queries: Vectors, k: int, available: int, find: Find, kept: Kept, longest: float) -> tuple[Vectors, Rows]:
+    """Return the exact best k of each query by a search whose only fault is rounding.
+
+    A row that was not among the candidates scored no better than the last of them, give or take the
+    rounding of a sum of float32, which the lengths bound. Where that could still reach the best k, as
+    it does among many equal vectors, the query is asked again for four times as many.
+    """
+    scores, rows = blank(len(queries), k)
+    with np.errstate(over="ignore"):
+        lengths = np.linalg.norm(queries.astype(np.float64), axis=1)
+    slack = lengths * longest * (queries.shape[1] + 8) * 2.0**-23
+    fetch, todo = min(available, k + MARGIN), np.arange(len(queries))
+    while len(todo):
+        rough, found = find(queries[todo], fetch)
+        again = []
+        for which, at in enumerate(todo):
+            good = found[which] >= 0
+            best, best_rows = rescore(queries[at], found[which][good], kept, k)
+            scores[at, : len(best)], rows[at, : len(best)] = best, best_rows
+            if fetch < available and good.all() and not rough[which].min() + slack[at] < scores[at, k - 1]:
+                again.append(at)
+        fetch, todo = min(available, 4 * fetch), np.array(again, dtype=np.int64)
+    return scores, rows
+
+
+def scan(queries: Vectors, k: int, kept: Kept, longest: float, rows: Rows | None = None) -> tuple[Vectors, Rows]:
+    """Return the exact best k of each query among some rows, or all, by a look at every one of them."""
+
+    def find(asked: Vectors, fetch: int) -> tuple[Vectors, Rows]:
+        best, found = blank(len(asked), fetch)
+        for block_rows, block in kept.blocks(rows):
+            with np.errstate(over="ignore", invalid="ignore"):
+                rough = asked @ block.T
+            better, places = _better(rough, best.min(axis=1), block_rows)
+            both, places = np.hstack([best, better]), np.hstack([found, places])
+            top = np.argpartition(both, both.shape[1] - fetch, axis=1)[:, -fetch:]
+            best, found = np.take_along_axis(both, top, axis=1), np.take_along_axis(places, top, axis=1)
+        return best, found
+
+    available = kept.count if rows is None else len(rows)
+    parts = [
+        settle(queries[start : start + _GROUP], k, available, find, kept, longest)
+        for start in range(0, len(queries), _GROUP)
+    ]
+    return np.vstack([best for best, _ in parts]), np.vstack([found for _, found in parts])
+
+
+def _better(rough: Vectors, floors: Vectors, rows: Rows) -> tuple[Vectors, Rows]:
+    """Return, for each query, the scores above its floor, and their rows: few, after the first blocks."""
+    query, place = np.nonzero(rough > floors[:, None])
+    counts = np.bincount(query, minlength=len(rough))
+    within = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
+    scores, found = blank(len(rough), int(counts.max(initial=0)))
+    scores[query, within], found[query, within] = rough[query, place], rows[place]
+    return scores, found

@@ -1,0 +1,1 @@
+"""Link: mentions in context to ranked entities, with the evidence for each."""

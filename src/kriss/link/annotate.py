@@ -1,0 +1,120 @@
+"""Finding mentions in text: by the names of the ontology and of learned examples, or by a spaCy pipeline."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from kriss.errors import ArtifactError, ConfigError, MissingExtraError
+from kriss.index.build import NAMES
+from kriss.link.linker import Linker
+from kriss.link.spans import Annotated, Span
+from kriss.mine.config import MineConfig
+from kriss.mine.documents import Document, Problems
+from kriss.mine.matcher import Matcher
+from kriss.mine.names import Names, Reading, Verdict, write_names
+from kriss.mine.readers import read_documents
+from kriss.mine.sources import find_files
+
+_AT_ONCE = 64
+"""Documents that are searched together."""
+_USABLE = {Verdict.SHARED, Verdict.COMMON_WORD}
+Spans = list[tuple[int, int]]
+
+
+class FindsMentions(Protocol):
+    """Whatever tells where in texts the mentions stand."""
+
+    def __call__(self, texts: Sequence[str]) -> list[Spans]:
+        """Return the spans in each text, in order."""
+
+
+class _SharedToo(Names):
+    """Names that several entities may share: mining must pass over them, a linker tells them apart."""
+
+    def judge(self, surface: bytes, number: int) -> Reading:
+        found = super().judge(surface, number)
+        return Reading(Verdict.KEPT) if found.verdict == Verdict.SHARED else found
+
+
+class _Taught(Names):
+    """Surfaces that people pointed at, common words among them."""
+
+    def judge(self, surface: bytes, number: int) -> Reading:
+        found = super().judge(surface, number)
+        return Reading(Verdict.KEPT) if found.verdict in _USABLE else found
+
+
+class Dictionary:
+    """Finds the names of a linker's ontology, and what its examples are called; the longest at each place."""
+
+    def __init__(self, linker: Linker) -> None:
+        folder = linker.artifact.path / NAMES
+        if not (folder / "keys.arrow").is_file():
+            raise ArtifactError(f"{linker.artifact.path} has no names that can be looked for in text; give --spacy")
+        self._matchers = [Matcher(_SharedToo(folder, MineConfig()))]
+        taught = sorted({example.evidence.surface for example in linker.examples()})
+        if taught:
+            self._matchers.append(_taught(taught))
+
+    def __call__(self, texts: Sequence[str]) -> list[Spans]:
+        """Return the spans in each text, in order."""
+        found: list[Spans] = [[] for _ in texts]
+        for matcher in self._matchers:
+            hits = matcher.find(texts)
+            for place, start, end in zip(hits.document.tolist(), hits.start.tolist(), hits.end.tolist(), strict=True):
+                found[place].append((start, end))
+        return [_longest(spans) for spans in found] if len(self._matchers) > 1 else found
+
+
+def _taught(surfaces: list[str]) -> Matcher:
+    """Return a matcher of the surfaces of examples."""
+    config = MineConfig(min_length=1)
+    table = pa.table(
+        {"text": pa.array(surfaces, pa.large_string()), "entity": pa.array(range(len(surfaces)), pa.int32())}
+    )
+    with tempfile.TemporaryDirectory(prefix="kriss-") as folder:
+        write_names(table, config, Path(folder))
+        return Matcher(_Taught(Path(folder), config))  # what is mapped stays readable when the folder is gone
+
+
+def _longest(spans: Spans) -> Spans:
+    """Return the spans that overlap no earlier one, of those at one place the longest."""
+    chosen: Spans = []
+    for start, end in sorted(set(spans), key=lambda span: (span[0], -span[1])):
+        if not chosen or start >= chosen[-1][1]:
+            chosen.append((start, end))
+    return chosen
+
+
+class SpacyEntities:
+    """Finds what a spaCy pipeline takes for an entity."""
+
+    def __init__(self, pipeline: str) -> None:
+        try:
+            import spacy
+        except ModuleNotFoundError:
+            raise MissingExtraError("spacy", "spacy", "--spacy") from None
+        try:
+            self._pipeline = spacy.load(pipeline)
+        except OSError as error:
+            raise ConfigError(f"spaCy cannot load the pipeline '{pipeline}': {error}") from None
+
+    def __call__(self, texts: Sequence[str]) -> list[Spans]:
+        """Return the spans in each text, in order."""
+        documents = self._pipeline.pipe(texts)
+        return [[(entity.start_char, entity.end_char) for entity in document.ents] for document in documents]
+
+
+def annotated(finder: FindsMentions, sources: Sequence[Path | str], problems: Problems) -> Iterator[Annotated]:
+    """Yield the documents of files, folders and globs with the mentions that are found in them."""
+    for path in find_files(sources):
+        documents = (found for found in read_documents(path, problems) if isinstance(found, Document))
+        while some := list(islice(documents, _AT_ONCE)):
+            for document, spans in zip(some, finder([document.text for document in some]), strict=True):
+                yield Annotated(document.id, document.text, tuple(Span(start, end) for start, end in spans))

@@ -1,0 +1,43 @@
+"""How a linker is asked; each field is also an option of the commands that link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kriss.errors import ConfigError
+
+Mode = Literal["lazy", "self-supervised", "supervised"]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkConfig:
+    """Settings of a query; the linker itself does not change."""
+
+    context: float | None = None
+    """Weight of the mention's view in context beside its view as a bare name: 1 is the paper's query,
+    None what the linker found best on its own dev mentions."""
+    abbreviations: bool = True
+    """Read an abbreviation as the long form that the document gives for it."""
+    ngrams: float = 0.0
+    """Weight of the likeness in spelling that is added to a score; above 0, entities that are spelled
+    like the mention join the candidates."""
+    types: tuple[str, ...] = ()
+    """Link to entities of these types alone: names, codes, tree prefixes, named subsets."""
+    ids: tuple[str, ...] = ()
+    """Link to these entities alone."""
+    threshold: float = 0.0
+    """A mention whose best candidate is less likely than this is linked to nothing."""
+    mode: Mode = "lazy"
+    """`self-supervised`: prototypes that were mined, and names; `supervised`: learned examples alone;
+    `lazy`: both."""
+
+
+def check(config: LinkConfig) -> None:
+    """Refuse settings that make no sense."""
+    if config.context is not None and not 0 <= config.context <= 1:
+        raise ConfigError(f"'context' is a weight from 0 to 1, not {config.context}")
+    if not 0 <= config.threshold <= 1:
+        raise ConfigError(f"'threshold' is a probability from 0 to 1, not {config.threshold}")
+    if not 0 <= config.ngrams < float("inf"):
+        raise ConfigError(f"'ngrams' is a weight that is not negative, not {config.ngrams}")

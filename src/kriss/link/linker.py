@@ -1,0 +1,330 @@
+"""The linker: mentions in, entities with their evidence out.
+
+linker = Linker.load("out/linker")
+[link] = linker.link([Mention.at("Patients with MS relapsed.", 14, 16)])
+link.entity, link.probability, link.candidates[0].evidence.document
+linker.add(link.mention, "D009103")                 # the next mention like it is right
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import cached_property
+from hashlib import sha256
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kriss.artifacts import Artifact, open_artifact
+from kriss.config import from_mapping, to_mapping
+from kriss.encoder.session import OnnxEncoder
+from kriss.errors import ConfigError, DamagedError, InputError, UnknownEntityError
+from kriss.index.build import ENCODER, LEARNED, NGRAMS, ONTOLOGY, PROTOTYPES, REFERENCES, VECTORS
+from kriss.index.calibrate import Calibration
+from kriss.index.ngrams import NgramIndex
+from kriss.index.prototypes import CONTEXT, Prototypes
+from kriss.index.query import query_vectors
+from kriss.index.vectors import Index
+from kriss.link.abbreviations import abbreviations, expand
+from kriss.link.bracketed import parse_bracketed
+from kriss.link.config import LinkConfig, check
+from kriss.link.learned import Example, Learned, Snapshot
+from kriss.link.log import Record
+from kriss.link.search import Scope, Search
+from kriss.ontology import Ontology
+from kriss.records import Candidate, Entity, Evidence, Link, Mention
+
+Given = Mention | tuple[str, int, int]
+"""A mention, or a text and the span of the mention in it."""
+_BATCH = 256
+"""Mentions that are encoded and searched for at a time: memory stays bounded."""
+
+
+class Linker:
+    """Links mentions to the entities of an ontology, and learns from examples.
+
+    It may be shared between threads. A pickled one is its path and options, and is opened again where
+    it is unpickled.
+    """
+
+    def __init__(self, artifact: Artifact, threads: int = 0, config: LinkConfig | None = None) -> None:
+        self.artifact = artifact
+        self._threads = threads
+        folder = artifact.path
+        self.ontology = Ontology.load(folder / ONTOLOGY)
+        self._encoder = OnnxEncoder.load(folder / ENCODER, artifact.config["precision"], threads)
+        self._prototypes = Prototypes(folder / PROTOTYPES)
+        self._index = Index.open(folder / VECTORS)
+        self._references = _map_references(folder / REFERENCES, len(self.ontology), self._index.width)
+        if len(self._prototypes) != len(self._index):
+            raise DamagedError(
+                f"{folder} has {len(self._index):,} vectors for {len(self._prototypes):,} prototypes; build it again"
+            )
+        self._calibration = Calibration.load(folder)
+        self._ngrams = NgramIndex.open(folder / NGRAMS) if (folder / NGRAMS).is_dir() else None
+        encoder = sha256(
+            "".join(f"{name}{artifact.files[name]['sha256']}" for name in _encoder_files(artifact)).encode()
+        )
+        self._learned = Learned(folder / LEARNED, encoder.hexdigest(), self._index.kind, self.ontology)
+        self._configure(config or LinkConfig())
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], *, threads: int = 0, **options: Any) -> Linker:  # noqa: ANN401
+        """Open a linker that `kriss index` wrote; options are the fields of `LinkConfig`."""
+        config = from_mapping(LinkConfig, options, "Linker.load")
+        return cls(open_artifact(Path(path), "linker"), threads, config)
+
+    def __reduce__(self) -> tuple[Callable[..., Linker], tuple[Artifact, int, LinkConfig]]:
+        return type(self), (self.artifact, self._threads, self.config)
+
+    def __repr__(self) -> str:
+        return f"<Linker {self.artifact.path}: {len(self.ontology):,} entities, {len(self._index):,} prototypes>"
+
+    def with_options(self, **options: Any) -> Linker:  # noqa: ANN401 - the fields of LinkConfig
+        """Return the same linker, asked otherwise; what is in memory is shared."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._configure(from_mapping(LinkConfig, to_mapping(self.config) | options, "Linker.with_options"))
+        return other
+
+    def _configure(self, config: LinkConfig) -> None:
+        check(config)
+        self.config = config
+        self.context = self._calibration.context if config.context is None else config.context
+        scope = Scope(self._allowed_rows(config), frozenset(config.ids))
+        self._search = Search(self._index, self._prototypes, self.ontology, self._ngrams, config, scope)
+
+    def _allowed_rows(self, config: LinkConfig) -> NDArray[np.bool_] | None:
+        """Tell which entities of the ontology may be linked to; None if all."""
+        if not config.types and not config.ids:
+            return None
+        allowed = np.zeros(len(self.ontology), dtype=bool)
+        allowed[list(self.ontology.subset(*config.types).rows() if config.types else self.ontology.rows())] = True
+        if config.ids:
+            new = self._learned.now().entities
+            rows = [self.ontology.row_of(entity) for entity in config.ids if entity not in new]
+            if None in rows:
+                stranger = [entity for entity in config.ids if entity not in new][rows.index(None)]
+                raise UnknownEntityError(stranger, str(self.artifact.path))
+            chosen = np.zeros_like(allowed)
+            chosen[[row for row in rows if row is not None]] = True
+            allowed &= chosen
+        return allowed
+
+    # --- linking --------------------------------------------------------------------------------
+
+    def link(self, mentions: Sequence[Given], top: int = 5) -> list[Link]:
+        """Link mentions; each answer has its `top` likeliest entities as candidates.
+
+        An answer does not depend on what else is asked in the call.
+        """
+        if top < 1:
+            raise ConfigError(f"'top' must be at least 1, not {top}")
+        asked = [mention if isinstance(mention, Mention) else Mention.at(*mention) for mention in mentions]
+        links: list[Link] = []
+        for first in range(0, len(asked), _BATCH):
+            links += self._link(asked[first : first + _BATCH], top)
+        return links
+
+    def link_text(self, text: str, top: int = 5) -> list[Link]:
+        """Link the mentions that a text marks by double brackets: `Patients with [[MS]] relapsed`."""
+        plain, spans = parse_bracketed(text)
+        if not spans:
+            raise InputError("the text marks no mention; put double brackets around it: [[MS]]")
+        return self.link([Mention.at(plain, start, end) for start, end in spans], top)
+
+    def _link(self, mentions: Sequence[Mention], top: int) -> list[Link]:
+        expanded = self._expanded(mentions) if self.config.abbreviations else [""] * len(mentions)
+        asked = [replace(m, surface=long) if long else m for m, long in zip(mentions, expanded, strict=True)]
+        queries = query_vectors(self._encoder, asked, self.context)
+        learned = self._learned.now()
+        found = self._search(queries, [mention.surface for mention in asked], learned, max(top, 2))
+        fit = self._calibration.fit(self.context)
+        links = []
+        for mention, long, candidates in zip(mentions, expanded, found, strict=True):
+            if not candidates:
+                links.append(Link(mention, None, "", 0.0, 0.0, (), long))
+                continue
+            best = candidates[0]
+            others = [one.dense for one in candidates[1:]]
+            margin = best.dense - max(others) if others else abs(best.dense)
+            probability = float(fit.probability(np.array(best.dense), np.array(margin)))
+            shown = tuple(
+                Candidate(*self._name(one.entity, learned), one.score, self._evidence(one.row, learned))
+                for one in candidates[:top]
+            )
+            nil = probability < self.config.threshold
+            entity, name = (None, "") if nil else (shown[0].entity, shown[0].name)
+            links.append(Link(mention, entity, name, best.score, probability, shown, long))
+        return links
+
+    @staticmethod
+    def _expanded(mentions: Sequence[Mention]) -> list[str]:
+        """Return the long forms of mentions that are abbreviations defined in their text."""
+        found: dict[str, Mapping[str, str]] = {}
+        longs = []
+        for mention in mentions:
+            text = f"{mention.left}{mention.surface}{mention.right}"
+            if text not in found:
+                found[text] = abbreviations(text)
+            longs.append(expand(mention.surface, found[text]) if not mention.masked else "")
+        return longs
+
+    def _name(self, entity: int | str, learned: Snapshot) -> tuple[str, str]:
+        if isinstance(entity, str):
+            return entity, learned.entities[entity][0]
+        return self.ontology.id_at(entity), self.ontology.names_at(entity)[0]
+
+    def _evidence(self, row: int, learned: Snapshot) -> Evidence:
+        """Return a prototype: those of the index count from 0, those that were learned go on behind them."""
+        if row < len(self._index):
+            return self._prototypes.evidence(row)
+        return learned.example(row - len(self._index)).evidence
+
+    # --- learning -------------------------------------------------------------------------------
+
+    def add(self, mention: Given, entity: str, *, name: str = "", document: str = "") -> str:
+        """Learn an example, and return the id by which it can be removed; it survives a crash from here on.
+
+        An entity that the ontology does not have is added if it is given a `name`.
+        """
+        return self.add_all([(mention, entity)], names={entity: name} if name else {}, documents=[document])[0]
+
+    def add_all(
+        self,
+        examples: Sequence[tuple[Given, str]],
+        *,
+        names: Mapping[str, str] | None = None,
+        documents: Sequence[str] | None = None,
+    ) -> list[str]:
+        """Learn many examples at once: all of them, or none if one is bad."""
+        mentions = [given if isinstance(given, Mention) else Mention.at(*given) for given, _ in examples]
+        places = documents or [""] * len(examples)
+        with self._learned.writing() as learned:
+            targets = [self._known(entity, learned, names or {}) for _, entity in examples]
+        vectors = self._encoder.mentions(mentions)
+        with self._learned.writing() as learned:
+            fresh = {e: n for e, n in (names or {}).items() if e in targets and not self._has(e, learned)}
+            records, references = self._new_entities(fresh, learned.issued)
+            number = learned.issued + len(records) // 2
+            ids = []
+            for mention, entity, document, vector in zip(mentions, targets, places, vectors, strict=True):
+                number += 1
+                ids.append(f"g{number}")
+                evidence = _gold(mention, document, ids[-1])
+                records.append(
+                    _addition(ids[-1], number, entity, evidence, vector + self._reference(entity, learned, references))
+                )
+            self._learned.append(records)
+        return ids
+
+    def _known(self, entity: str, learned: Snapshot, names: Mapping[str, str]) -> str:
+        """Return the id that an entity has now; a retired one gives its successor."""
+        row = self.ontology.row_of(entity)
+        if row is not None:
+            return self.ontology.id_at(row)
+        if entity in learned.entities or names.get(entity, "").strip():
+            return entity
+        where = f"{self.artifact.path}; give it a name to add it"
+        raise UnknownEntityError(entity, where)
+
+    def _has(self, entity: str, learned: Snapshot) -> bool:
+        return entity in learned.entities or entity in self.ontology
+
+    def _new_entities(
+        self, names: Mapping[str, str], issued: int
+    ) -> tuple[list[Record], dict[str, NDArray[np.float32]]]:
+        """Return records of entities that are new, each with its name as a prototype, and their references."""
+        if not names:
+            return [], {}
+        entities = [Entity(entity, " ".join(name.split())) for entity, name in names.items()]
+        references = self._encoder.references(entities)
+        bare = self._encoder.mentions([Mention.bare(entity.name) for entity in entities])
+        records = []
+        for number, (entity, reference, vector) in enumerate(zip(entities, references, bare, strict=True), issued + 1):
+            records.append(Record({"what": "entity", "id": entity.id, "name": entity.name}, reference))
+            evidence = Evidence("name", entity.name, end=len(entity.name), example=f"g{number}")
+            records.append(_addition(f"g{number}", number, entity.id, evidence, vector + self._weighed(reference)))
+        return records, {entity.id: reference for entity, reference in zip(entities, references, strict=True)}
+
+    def _reference(self, entity: str, learned: Snapshot, new: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
+        row = self.ontology.row_of(entity)
+        if row is not None:
+            return self._weighed(np.asarray(self._references[row], dtype=np.float32))
+        return self._weighed(new[entity] if entity in new else learned.entities[entity][1])
+
+    def _weighed(self, reference: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return a reference as it is added to prototypes: not at all in an index of Eq. 3."""
+        return reference if self.artifact.config["references"] else np.zeros_like(reference)
+
+    def find_id(self, entity: str) -> str | None:
+        """Return the id that an entity has here, with or without the prefix that a corpus gives it.
+
+        `MESH:D009103` is found as `D009103`, and `0001250` as `HP:0001250` if all ids begin so.
+        """
+        added = self._learned.now().entities
+        for form in (entity, entity.partition(":")[2], self._prefix + entity if self._prefix else ""):
+            if form in added:
+                return form
+            if form and (row := self.ontology.row_of(form)) is not None:
+                return self.ontology.id_at(row)
+        return None
+
+    @cached_property
+    def _prefix(self) -> str:
+        """What all ids of the ontology begin with, up to a colon."""
+        first, last = self.ontology.id_at(0), self.ontology.id_at(len(self.ontology) - 1)
+        prefix, colon, _ = first.partition(":")
+        return prefix + colon if colon and last.startswith(prefix + colon) else ""
+
+    def added_name(self, entity: str) -> str:
+        """Return the name of an entity that was added, and nothing for one of the ontology."""
+        return self._learned.now().entities.get(entity, ("",))[0]
+
+    def remove(self, example: str) -> None:
+        """Forget an example."""
+        with self._learned.writing() as learned:
+            if all(one.id != example for one in learned.examples()):
+                raise InputError(f"there is no example '{example}' in {self.artifact.path}; see 'kriss learn list'")
+            self._learned.append([Record({"what": "remove", "id": example}, np.zeros(0, np.float32))])
+
+    def examples(self) -> list[Example]:
+        """Return what was learned and not forgotten."""
+        return list(self._learned.now().examples())
+
+
+def _map_references(file: Path, count: int, width: int) -> NDArray[Any]:
+    try:
+        references: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise DamagedError(f"{file} cannot be read ({error}); build the linker again") from None
+    if references.shape != (count, width):
+        raise DamagedError(f"{file} has the shape {references.shape} where {(count, width)} belongs; build it again")
+    return references
+
+
+def _encoder_files(artifact: Artifact) -> list[str]:
+    return sorted(name for name in artifact.files if name.startswith(f"{ENCODER}/"))
+
+
+def _gold(mention: Mention, document: str, example: str) -> Evidence:
+    start = len(mention.left)
+    return Evidence(
+        "gold",
+        mention.surface,
+        mention.left[-CONTEXT:],
+        mention.right[:CONTEXT],
+        document,
+        start,
+        start + len(mention.surface),
+        example,
+    )
+
+
+def _addition(example: str, number: int, entity: str, evidence: Evidence, vector: NDArray[np.float32]) -> Record:
+    header = {"what": "add", "id": example, "number": number, "entity": entity, "evidence": asdict(evidence)}
+    return Record(header, vector)

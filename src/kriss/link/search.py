@@ -1,0 +1,183 @@
+"""Candidates for queries: from the index, from learned examples and from likeness in spelling, by entity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kriss.errors import ConfigError
+from kriss.index.ngrams import NgramIndex
+from kriss.index.prototypes import Prototypes
+from kriss.index.search import Found, first_of_each, search_entities
+from kriss.index.vectors import Index
+from kriss.link.config import LinkConfig
+from kriss.link.learned import Snapshot
+from kriss.ontology import Ontology
+
+_SPELLED = 16
+"""Entities that likeness in spelling adds to the candidates."""
+_DEEP = 16
+"""Candidates at least looked at where spelling has a say in their order."""
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which entities may be linked to."""
+
+    rows: NDArray[np.bool_] | None
+    """Those of the ontology; None for all."""
+    ids: frozenset[str]
+    """Ids that were asked for; a new entity must be among them, if there are any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """An entity and its best prototype."""
+
+    entity: int | str
+    """A row of the ontology, or the id of an entity that was added."""
+    row: int
+    """The prototype; learned ones count on behind those of the index."""
+    dense: float
+    """The score of Eq. 4."""
+    score: float
+    """That and, if asked for, likeness in spelling."""
+
+
+class Search:
+    """Finds candidates in one way of asking."""
+
+    def __init__(
+        self,
+        index: Index,
+        prototypes: Prototypes,
+        ontology: Ontology,
+        ngrams: NgramIndex | None,
+        config: LinkConfig,
+        scope: Scope,
+    ) -> None:
+        self._index = index
+        self._prototypes = prototypes
+        self._ontology = ontology
+        if config.ngrams:
+            if ngrams is None:
+                raise ConfigError("the linker was built without n-grams; build it again with them")
+            self._ngrams = ngrams
+        self._config = config
+        self._scope = scope
+        self._keep = None if scope.rows is None else scope.rows[prototypes.entity]
+
+    def __call__(self, queries: Floats, surfaces: Sequence[str], learned: Snapshot, top: int) -> list[list[Hit]]:
+        """Return the best entities for each query."""
+        if not len(queries):
+            return []
+        deep = max(top, _DEEP) if self._config.ngrams else top
+        hits: list[list[Hit]] = [[] for _ in queries]
+        if self._config.mode != "supervised":
+            for place, found in enumerate(
+                search_entities(self._index, self._prototypes.entity, queries, deep, self._keep)
+            ):
+                hits[place] += _hits(found)
+        if self._config.mode != "self-supervised" and len(learned):
+            for place, more in enumerate(self._learned(queries, learned, deep)):
+                hits[place] = _best_of_each(hits[place] + more)
+        if self._config.ngrams and self._config.mode != "supervised":
+            hits = [self._spelled(*given) for given in zip(queries, surfaces, hits, strict=True)]
+        return [sorted(some, key=_order)[:top] for some in hits]
+
+    def _learned(self, queries: Floats, learned: Snapshot, top: int) -> list[list[Hit]]:
+        """Return the best entities by learned examples: the folded ones from their index, the others one by one."""
+        allowed = self._allowed(learned)
+        added = list(learned.entities)
+        folded = len(learned.folded)
+        parts: list[list[Found]] = []
+        if learned.index is not None:
+            keep = None if allowed[:folded].all() else allowed[:folded]
+            parts.append(search_entities(learned.index, learned.owner[:folded], queries, top, keep))
+        rows = np.flatnonzero(allowed[folded:])
+        if len(rows):
+            chosen = learned.vectors if len(rows) == len(learned.vectors) else learned.vectors[rows]
+            owners, places = learned.owner[folded:][rows].astype(np.int64), rows + folded
+            # Query by query: a product of matrices would round otherwise for another number of them.
+            parts.append([first_of_each(chosen @ query, owners, places, top) for query in queries])
+        hits: list[list[Hit]] = [[] for _ in queries]
+        for part in parts:
+            for place, found in enumerate(part):
+                hits[place] += [
+                    Hit(self._entity(number, added), len(self._index) + row, score, score)
+                    for score, number, row in zip(
+                        found.scores.tolist(), found.entities.tolist(), found.rows.tolist(), strict=True
+                    )
+                ]
+        return hits
+
+    def _allowed(self, learned: Snapshot) -> NDArray[np.bool_]:
+        """Tell which examples stand and are of entities that may be linked to."""
+        if self._scope.rows is None:
+            return learned.standing
+        added = [entity in self._scope.ids for entity in learned.entities]
+        entities = np.concatenate([self._scope.rows, np.array(added, dtype=bool)])
+        allowed: NDArray[np.bool_] = learned.standing & entities[learned.owner]
+        return allowed
+
+    def _entity(self, number: int, added: list[str]) -> int | str:
+        return number if number < len(self._ontology) else added[number - len(self._ontology)]
+
+    def _spelled(self, query: Floats, surface: str, hits: list[Hit]) -> list[Hit]:
+        """Add entities that are spelled like the mention, and likeness in spelling to all scores."""
+        found = self._ngrams.similarity(surface)
+        known = {hit.entity for hit in hits}
+        rows, _ = found.top(_SPELLED)
+        for entity in rows.tolist():
+            if entity not in known and (self._scope.rows is None or self._scope.rows[entity]):
+                hits = [*hits, self._scored(query, entity)] if self._has_prototypes(entity) else hits
+        numbers = [hit.entity for hit in hits if isinstance(hit.entity, int)]
+        alike: dict[int | str, float] = dict(zip(numbers, found.of(np.array(numbers, dtype=np.int64)), strict=True))
+        weight = self._config.ngrams
+        return [
+            Hit(hit.entity, hit.row, hit.dense, hit.dense + weight * float(alike.get(hit.entity, 0.0))) for hit in hits
+        ]
+
+    def _has_prototypes(self, entity: int) -> bool:
+        first, last = self._rows_of(entity)
+        return first < last
+
+    def _scored(self, query: Floats, entity: int) -> Hit:
+        rows = np.arange(*self._rows_of(entity), dtype=np.int64)
+        scores = self._index.vectors(rows) @ query
+        best = int(np.argmax(scores))
+        return Hit(entity, int(rows[best]), float(scores[best]), float(scores[best]))
+
+    def _rows_of(self, entity: int) -> tuple[int, int]:
+        first, last = np.searchsorted(self._prototypes.entity, [entity, entity + 1]).tolist()
+        return first, last
+
+
+def _hits(found: Found) -> list[Hit]:
+    return [
+        Hit(entity, row, score, score)
+        for score, entity, row in zip(found.scores.tolist(), found.entities.tolist(), found.rows.tolist(), strict=True)
+    ]
+
+
+def _best_of_each(hits: list[Hit]) -> list[Hit]:
+    best: dict[int | str, Hit] = {}
+    for hit in sorted(hits, key=_order):
+        best.setdefault(hit.entity, hit)
+    return list(best.values())
+
+
+def _order(hit: Hit) -> tuple[float, bool, int, str, int]:
+    """The best first; equal ones by the ontology's order, entities that were added after those."""
+    added = isinstance(hit.entity, str)
+    return (
+        -hit.score,
+        added,
+        0 if isinstance(hit.entity, str) else hit.entity,
+        hit.entity if isinstance(hit.entity, str) else "",
+        hit.row,
+    )
