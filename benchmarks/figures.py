@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -121,6 +122,19 @@ def _family(root: int) -> list[int]:
         except OSError:
             continue
     return found
+
+
+def peer_python(peer: str, work: Path) -> str:
+    """Return the Python of a peer's own environment, made now from `peers/PEER/requirements.txt` unless it is there."""
+    requirements = Path(__file__).resolve().parent / "peers" / peer / "requirements.txt"
+    folder = work / f"peers-{peer}-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]}"
+    python, stamp = folder / "bin" / "python", folder / "installed"
+    if not stamp.is_file():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+        install = [str(python), "-m", "pip", "install", "--quiet", "-r", str(requirements)]
+        subprocess.run(install, check=True, stdout=sys.stderr)
+        stamp.touch()
+    return str(python)
 
 
 def main_step(steps: dict[str, Callable[[Any], dict[str, Any]]], given: Sequence[str]) -> None:

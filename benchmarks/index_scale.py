@@ -79,7 +79,9 @@ def step_build(argument: dict[str, Any]) -> dict[str, Any]:
     facts = build(folder / kind, vectors, kind)
     seconds = time.perf_counter() - began
     done.set()
-    return {"seconds": seconds, "anonymous": peak[0], "facts": facts}
+    answer = {"seconds": seconds, "anonymous": peak[0], "facts": facts}
+    (folder / f"{kind}-build.json").write_text(json.dumps(answer))
+    return answer
 
 
 def step_search(argument: dict[str, Any]) -> dict[str, Any]:
@@ -192,8 +194,9 @@ def measure(folder: Path, vectors: int, *, reuse: bool, trials: bool) -> tuple[l
     synthetic(folder, vectors)
     built = {}
     for kind in ("flat", "ivf"):
-        if not (reuse and (folder / kind / "index.json").is_file()):
-            built[kind] = step("build", folder=str(folder), kind=kind)
+        before = folder / f"{kind}-build.json"
+        there = reuse and before.is_file()
+        built[kind] = json.loads(before.read_text()) if there else step("build", folder=str(folder), kind=kind)
     flat = step("search", folder=str(folder), index=str(folder / "flat"), out="flat", single=SLOW)
     ivf = step("search", folder=str(folder), index=str(folder / "ivf"), out="ivf", single=SINGLE)
     filters = step("filters", folder=str(folder), index=str(folder / "ivf"))

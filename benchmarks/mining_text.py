@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parent
 TEXTS = ("text/elife_body.jsonl.gz", "text/pubmed/pubmed20n0014.xml.gz", "text/pubmed/pubmed21n1298.xml.gz")
 MESH = ("ontology/mesh2024_descriptors.tsv.gz", "ontology/mesh2024_supplementary.tsv.gz")
 MEGA = 1e6
-AT_ONCE = 1 << 20
+AT_ONCE = 2 << 20
 """Characters searched in one call, as in `kriss.mine.shard`."""
 
 

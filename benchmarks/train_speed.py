@@ -17,7 +17,6 @@ Dropout is that of the model's own configuration (0.1) everywhere.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import resource
 import subprocess
@@ -29,11 +28,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from benchmarks.figures import Figure, main_step, report, run_step
+    from benchmarks.figures import Figure, main_step, peer_python, report, run_step
 
     from kriss.train.config import TrainConfig
 else:  # run as a script, its folder is where modules are looked for
-    from figures import Figure, main_step, report, run_step
+    from figures import Figure, main_step, peer_python, report, run_step
 
 HERE = Path(__file__).resolve().parent
 WARM = 1
@@ -137,15 +136,8 @@ def peak() -> float:
 
 def peer(work: Path, batch: int, steps: int) -> dict[str, Any]:
     """Run the peer in its environment, made now unless it is there."""
-    requirements = HERE / "peers" / "trainer" / "requirements.txt"
-    folder = work / f"peers-trainer-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]}"
-    python, stamp = folder / "bin" / "python", folder / "installed"
-    if not stamp.is_file():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        install = [str(python), "-m", "pip", "install", "--quiet", "-r", str(requirements)]
-        subprocess.run(install, check=True, stdout=sys.stderr)
-        stamp.touch()
-    command = [str(python), str(HERE / "peers" / "trainer" / "run.py"), str(work / "model"), str(work / "pairs.json")]
+    python = peer_python("trainer", work)
+    command = [python, str(HERE / "peers" / "trainer" / "run.py"), str(work / "model"), str(work / "pairs.json")]
     done = subprocess.run([*command, str(batch // 2), str(steps), str(WARM)], check=True, stdout=subprocess.PIPE)
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     print(f"sentence-transformers: {answer}", file=sys.stderr)

@@ -103,6 +103,7 @@ FOUND = {
         ("familial BC", "familial breast cancer"),
         ("FBC", "familial breast cancer"),
         ("VHL disease", "von Hippel-Lindau disease"),
+        ("VHL disease MS", "von Hippel-Lindau disease multiple sclerosis"),
         ("familial FAP", "familial adenomatous polyposis"),
         ("A-T", "ataxia-telangiectasia"),
         ("HIV-2 infection", "human immunodeficiency virus type 2 infection"),

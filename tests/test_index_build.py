@@ -73,7 +73,7 @@ def test_every_entity_can_be_reached(built: Path) -> None:
     table = Prototypes(built / "prototypes.arrow")
     assert len(table) == len(Index.open(built / "vectors"))
     for row in world().ontology.rows():
-        own = [table.evidence(at) for at in np.flatnonzero(table.entity == row)]
+        own = [table.evidence(at) for at in np.flatnonzero(table.entity == row).tolist()]
         assert [e.surface for e in own if e.kind == "name"] == world().ontology.names_at(row)
         assert len([e for e in own if e.kind == "mined"]) <= 16
 
@@ -99,7 +99,7 @@ def test_evidence_stands_where_it_says(built: Path) -> None:
 def test_names_for_those_without_mentions_alone(tiny_encoder: Path, tmp_path: Path) -> None:
     table = Prototypes(build(tiny_encoder, tmp_path / "l", names="missing", per_entity=3) / "prototypes.arrow")
     for row in world().ontology.rows():
-        kinds = [table.evidence(at).kind for at in np.flatnonzero(table.entity == row)]
+        kinds = [table.evidence(at).kind for at in np.flatnonzero(table.entity == row).tolist()]
         assert set(kinds) in ({"mined"}, {"name"})
         assert kinds.count("mined") <= 3
     assert open_artifact(tmp_path / "l").facts["reachable"] == MINED + BARE
@@ -116,7 +116,7 @@ def test_train_mentions_fill_up(tiny_encoder: Path, tmp_path: Path) -> None:
             for m in mined
             if m["entity"] == ontology.id_at(row) and m["split"] == split
         ]
-        own = [table.evidence(at) for at in np.flatnonzero(table.entity == row)]
+        own = [table.evidence(at) for at in np.flatnonzero(table.entity == row).tolist()]
         assert [(e.document, e.start) for e in own] == places[:5]
 
 
@@ -145,7 +145,12 @@ def test_it_goes_on_where_it_stopped(tiny_encoder: Path, tmp_path: Path, monkeyp
         build(tiny_encoder, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     again: list[Block] = []
-    monkeypatch.setattr(encode.Encoding, "run", lambda self, block: (again.append(block), real(self, block))[1])
+
+    def noted(self: encode.Encoding, block: Block) -> None:
+        again.append(block)
+        real(self, block)
+
+    monkeypatch.setattr(encode.Encoding, "run", noted)
     assert contents(build(tiny_encoder, tmp_path / "out")) == whole
     assert len(done) == 5
     assert not set(done) & set(again)

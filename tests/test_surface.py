@@ -10,12 +10,18 @@ import kriss
 
 def test_exported_names() -> None:
     assert sorted(kriss.__all__) == [
+        "Candidate",
         "Entity",
+        "Evidence",
+        "IndexConfig",
         "KrissError",
+        "Link",
+        "Linker",
         "Mention",
         "Ontology",
         "OntologyConfig",
         "__version__",
+        "build_linker",
         "build_ontology",
     ]
     for name in kriss.__all__:

@@ -5,9 +5,10 @@
 Each stage reads folders and writes a folder; each is a command (`kriss --help`) over a library
 function. Names are loaded when first used, so `import kriss` is quick and light.
 
-    from kriss import Ontology
-    ontology = Ontology.load("out/hpo")
-    ontology["HP:0001250"].name
+    from kriss import Linker
+    linker = Linker.load("out/linker")
+    [link] = linker.link_text("The boy had a [[seizure]].")
+    link.entity, link.probability, link.candidates[0].evidence
 """
 
 from __future__ import annotations
@@ -17,21 +18,44 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kriss.errors import KrissError
+    from kriss.index.build import build_linker
+    from kriss.index.config import IndexConfig
+    from kriss.link.linker import Linker
     from kriss.ontology import Ontology, OntologyConfig, build_ontology
-    from kriss.records import Entity, Mention
+    from kriss.records import Candidate, Entity, Evidence, Link, Mention
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "Candidate": "kriss.records",
     "Entity": "kriss.records",
+    "Evidence": "kriss.records",
+    "IndexConfig": "kriss.index.config",
     "KrissError": "kriss.errors",
+    "Link": "kriss.records",
+    "Linker": "kriss.link.linker",
     "Mention": "kriss.records",
     "Ontology": "kriss.ontology",
     "OntologyConfig": "kriss.ontology",
+    "build_linker": "kriss.index.build",
     "build_ontology": "kriss.ontology",
 }
 
-__all__ = ["Entity", "KrissError", "Mention", "Ontology", "OntologyConfig", "__version__", "build_ontology"]
+__all__ = [
+    "Candidate",
+    "Entity",
+    "Evidence",
+    "IndexConfig",
+    "KrissError",
+    "Link",
+    "Linker",
+    "Mention",
+    "Ontology",
+    "OntologyConfig",
+    "__version__",
+    "build_linker",
+    "build_ontology",
+]
 
 
 def __getattr__(name: str) -> object:

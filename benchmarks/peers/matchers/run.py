@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 PASSES = 2
 Find = Callable[[str], int]
@@ -30,10 +31,10 @@ def phrase_matcher(forms: list[str]) -> Find:
 
     It gives all matches, also those inside longer ones; sorting these out would cost it more time.
     """
-    import spacy  # type: ignore[import-not-found]
-    from spacy.matcher import PhraseMatcher  # type: ignore[import-not-found]
+    import spacy
+    from spacy.matcher import PhraseMatcher
 
-    nlp = spacy.blank("en")
+    nlp: Any = spacy.blank("en")
     matcher = PhraseMatcher(nlp.vocab, attr="ORTH")
     step = 10_000  # the documents of all forms at once would fill the memory
     for start in range(0, len(forms), step):

@@ -57,6 +57,8 @@ def run(
     for count, what in ((report.without_entity, "link to nothing"), (report.composite, "link to several entities")):
         if count:
             typer.echo(f"note: {count:,} mentions {what} and were passed over", err=True)
+    if report.added:
+        typer.echo(f"note: {len(report.added):,} entities that the linker did not have were added by name", err=True)
     if report.unknown:
         common = ", ".join(f"{entity} ({count})" for entity, count in report.unknown.most_common(5))
         many = f"{report.unknown.total():,} mentions of {len(report.unknown):,} unknown entities"
@@ -110,10 +112,8 @@ def remove(
     """Forget examples."""
     from kriss.link.linker import Linker
 
-    loaded = Linker.load(linker)
-    for example in examples:
-        loaded.remove(example)
-        typer.echo(f"{linker}: forgot {example}")
+    Linker.load(linker).remove(*examples)
+    typer.echo(f"{linker}: forgot {', '.join(examples)}")
 
 
 @app.command()
@@ -123,21 +123,10 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace the file at --out.")] = False,
 ) -> None:
     """Write what was learned as JSON lines, which 'kriss learn' reads again."""
+    from kriss.link.learn import exported
     from kriss.link.linker import Linker
     from kriss.link.write import output
 
     loaded = Linker.load(linker)
     with output(out, force=force) as stream:
-        for example in loaded.examples():
-            shown = example.evidence
-            text = f"{shown.left}{shown.surface}{shown.right}"
-            span = {"start": len(shown.left), "end": len(shown.left) + len(shown.surface)}
-            name = loaded.added_name(example.entity)
-            line = {
-                "id": shown.document,
-                "text": text,
-                **span,
-                "entity": example.entity,
-                **({"name": name} if name else {}),
-            }
-            stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+        stream.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in exported(loaded))

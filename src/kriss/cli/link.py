@@ -164,15 +164,21 @@ def _options(
     threshold: float,
     mode: str,
 ) -> dict[str, Any]:
+    from kriss.errors import ConfigError
     from kriss.files import BadRows, read_lines
 
-    chosen = [line.strip() for _, line in read_lines(ids, BadRows(skip=False))] if ids else []
+    chosen = [text for _, line in read_lines(ids, BadRows(skip=False)) if (text := line.strip())] if ids else []
+    if ids and not chosen:
+        raise ConfigError(f"{ids} has no ids to link to; write one a line")
+    kinds = [kind.strip() for kind in types.split(",") if kind.strip()]
+    if types and not kinds:
+        raise ConfigError("--types names no type; write one or several, with commas between them")
     return {
         "context": context,
         "abbreviations": abbreviations,
         "ngrams": ngrams,
-        "types": [kind.strip() for kind in types.split(",") if kind.strip()],
-        "ids": [line for line in chosen if line],
+        "types": kinds,
+        "ids": chosen,
         "threshold": threshold,
         "mode": mode,
     }

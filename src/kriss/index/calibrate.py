@@ -80,9 +80,11 @@ class Calibration:
         """Read the calibration of a linker."""
         try:
             values = json.loads((folder / FILE).read_text(encoding="utf-8"))
-            fits = tuple(Fit(**fit) for fit in values["fits"])
+            fits = tuple(Fit(**{name: float(value) for name, value in fit.items()}) for fit in values["fits"])
+            if not fits:
+                raise ValueError("it has no fits")
             return cls(float(values["context"]), fits, int(values["queries"]))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DamagedError(f"{folder / FILE} cannot be read ({error}); build the linker again") from None
 
 

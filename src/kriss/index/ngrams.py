@@ -164,7 +164,8 @@ class Similarity:
     def of(self, rows: Sequence[int] | Ints) -> NDArray[np.float32]:
         """Return the similarity of the given entities; 0 for one that has no names here."""
         owners = self._index.owners
-        wanted = np.asarray(rows, np.int64)
+        # Of the same type as the owners, or numpy would turn all of these into the other.
+        wanted = np.clip(np.asarray(rows, np.int64), -1, np.iinfo(np.int32).max).astype(np.int32)
         first, last = np.searchsorted(owners, wanted, "left"), np.searchsorted(owners, wanted, "right")
         result = np.zeros(len(wanted), np.float32)
         has = last > first
@@ -212,10 +213,18 @@ class Similarity:
     def _add_up(self, sums: NDArray[np.float32], first: int, last: int) -> None:
         """Add what the given 3-grams, counted from the rarest, contribute to every name."""
         index = self._index
-        for gram in self._grams[first:last].tolist():
-            for column in index.by_gram[index.gram_starts[gram] : index.gram_starts[gram + 1]].tolist():
-                start = index.gram_ends[column - 1] if column else 0
-                np.add.at(sums, index.postings[start : index.gram_ends[column]], np.float32(self._gains[column]))
+        ends, gains = index.gram_ends, self._gains
+        grams = self._grams[first:last]
+        for gram in grams.tolist():
+            start = ends[gram - 1] if gram else 0
+            np.add.at(sums, index.postings[start : ends[gram]], np.float32(gains[gram]))
+        # The many short lists of names that have a 3-gram a second, third, ... time go in one.
+        again = index.by_gram[_ranges(index.gram_starts[grams], index.gram_starts[grams + 1])[0]]
+        again = again[again >= len(index.gram_starts) - 1]
+        if len(again):
+            places, _ = _ranges(ends[again - 1], ends[again])
+            repeated = np.repeat(gains[again].astype(np.float32), ends[again] - ends[again - 1])
+            np.add.at(sums, index.postings[places], repeated)
 
     def _entities(self, names: Ints) -> tuple[Ints, Floats]:
         """Return the entities of some names (ascending) by their best, the likest first, then by row."""

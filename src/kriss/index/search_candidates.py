@@ -38,7 +38,7 @@ class Candidates:
     """A mapped FAISS index of one of our kinds, and how it is searched."""
 
     def __init__(self, file: Path, kind: str, count: int, width: int, search: Mapping[str, Any]) -> None:
-        self._kind, self._search = kind, search
+        self._file, self._kind, self._search = file, kind, search
         self._index = _read(file, kind, count, width)
         if kind == "ivf":
             self._rotation = faiss.downcast_VectorTransform(self._index.chain.at(0))
@@ -57,7 +57,13 @@ class Candidates:
         else:
             params = None if chosen is None else faiss.SearchParameters(sel=chosen)
         scores, rows = self._index.search(queries, fetch, params=params)
-        return scores, rows
+        return scores, self.sound(rows)
+
+    def sound(self, rows: Rows) -> Rows:
+        """Return rows that FAISS named, if they can be."""
+        if rows.max(initial=-1) >= self._index.ntotal or rows.min(initial=0) < -1:
+            raise DamagedError(f"{self._file} names a row that does not exist; build it again")
+        return rows
 
     def _from_lists(
         self,
@@ -72,7 +78,7 @@ class Candidates:
         found, rows = blank(len(queries), fetch)
         pointers = [faiss.swig_ptr(array) for array in (turned, lists, scores, found, rows)]  # Python's has no filters
         self._lists.search_preassigned_c(len(queries), pointers[0], fetch, *pointers[1:], False, params)
-        return found, rows
+        return found, self.sound(rows)
 
     def _probes(self, turned: Vectors, keep: NDArray[np.bool_] | None) -> tuple[Vectors, Rows]:
         """Return the lists to read for each query.
@@ -104,7 +110,7 @@ class Candidates:
         lists = self._lists.invlists
         for number in range(lists.nlist):
             if size := lists.list_size(number):
-                cells[faiss.rev_swig_ptr(lists.get_ids(number), size)] = number
+                cells[self.sound(faiss.rev_swig_ptr(lists.get_ids(number), size))] = number
         return cells
 
 

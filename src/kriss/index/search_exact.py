@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kriss.index.vectors_kept import Kept, Rows, Vectors
 
@@ -28,15 +29,27 @@ def blank(count: int, k: int) -> tuple[Vectors, Rows]:
 
 
 def rescore(query: Vectors, rows: Rows, kept: Kept, k: int) -> tuple[Vectors, Rows]:
-    """Return the best k of these rows by their exact inner product with one query, ties by smaller row.
+    """Return the best k of these rows by their exact inner product with one query, ties by smaller row."""
+    scores = products(kept.read(rows), query)
+    order = np.lexsort((rows, -scores))[:k]
+    return scores[order], rows[order]
+
+
+def products(vectors: Vectors, query: Vectors) -> Vectors:
+    """Return the inner product of each vector with one query.
 
     Sums run in double precision over one row after the other: the score of a row depends on the row alone.
     """
     with np.errstate(over="ignore"):
-        products = np.einsum("rd,d->r", kept.read(rows).astype(np.float64), query.astype(np.float64))
-        scores = products.astype(np.float32)
-    order = np.lexsort((rows, -scores))[:k]
-    return scores[order], rows[order]
+        sums = np.einsum("rd,d->r", vectors.astype(np.float64), query.astype(np.float64))
+        return np.asarray(sums, dtype=np.float32)
+
+
+def doubt(queries: Vectors, longest: float) -> NDArray[np.float64]:
+    """Return by how much two scores in single precision may be in the wrong order, for vectors of that length."""
+    with np.errstate(over="ignore"):
+        lengths = np.linalg.norm(queries.astype(np.float64), axis=-1)
+    return np.asarray(lengths * longest * (queries.shape[-1] + 8) * 2.0**-23)
 
 
 def settle(queries: Vectors, k: int, available: int, find: Find, kept: Kept, longest: float) -> tuple[Vectors, Rows]:
@@ -47,9 +60,7 @@ def settle(queries: Vectors, k: int, available: int, find: Find, kept: Kept, lon
     it does among many equal vectors, the query is asked again for four times as many.
     """
     scores, rows = blank(len(queries), k)
-    with np.errstate(over="ignore"):
-        lengths = np.linalg.norm(queries.astype(np.float64), axis=1)
-    slack = lengths * longest * (queries.shape[1] + 8) * 2.0**-23
+    slack = doubt(queries, longest)
     fetch, todo = min(available, k + MARGIN), np.arange(len(queries))
     while len(todo):
         rough, found = find(queries[todo], fetch)

@@ -89,10 +89,14 @@ def _written_out(surface: str, found: Mapping[str, str]) -> str:
     pieces = [(surface, False)]
     for short in sorted(found, key=len, reverse=True):
         if any(spelling in surface for spelling in _spellings(short)):
-            pieces = [new for piece in pieces for new in (_cut(*piece, short, found[short]))]
-    if not any(put_in for _, put_in in pieces):
-        return ""
-    return _without_doubles(pieces)
+            # "breast cancer (BC) relapse" needs its long form once.
+            defined = re.compile(rf"({re.escape(found[short])})\s*[(\[]{re.escape(short)}[)\]]", re.IGNORECASE)
+            pieces = [(piece if put_in else defined.sub(r"\1", piece), put_in) for piece, put_in in pieces]
+            pieces = [new for piece in pieces for new in _cut(*piece, short, found[short])]
+    text = ""
+    for piece, _ in pieces:
+        text = _joined(text, piece)
+    return "" if text == surface else text.strip()
 
 
 def _spellings(short: str) -> tuple[str, ...]:
@@ -121,30 +125,13 @@ def _cut(text: str, put_in: bool, short: str, long: str) -> Iterator[tuple[str, 
     yield text[done:], False
 
 
-def _without_doubles(pieces: list[tuple[str, bool]]) -> str:
-    """Join the pieces; a word that a long form and the mention both have at the seam stands once.
-
-    "VHL disease" is not von Hippel-Lindau disease disease, and "breast cancer (BC)" not that twice.
-    """
-    text = ""
-    for piece, put_in in pieces:
-        kept = text.rstrip(" ([")
-        if put_in and kept.casefold().endswith(piece.casefold()):
-            text = kept
-            continue
-        if not text.strip() or not piece.strip():
-            text += piece
-            continue
-        piece_words, text_words = piece.split(), text.split()
-        for size in range(min(len(piece_words), len(text_words)), 0, -1):
-            if [w.casefold() for w in text_words[-size:]] == [w.casefold() for w in piece_words[:size]]:
-                text = " ".join(text_words[:-size]) + (" " if size < len(text_words) else "")
-                piece = piece.lstrip()
-                break
-        if text.count("(") + text.count("[") == text.count(")") + text.count("]"):
-            piece = piece.lstrip(")]") if piece.lstrip()[:1] in (")", "]") else piece
-        text += piece
-    return text.strip()
+def _joined(left: str, right: str) -> str:
+    """Join two pieces; words that both have at the seam stand once: "VHL disease" has one disease, not two."""
+    before, after = left.split(), right.split()
+    for size in range(min(len(before), len(after)), 0, -1):
+        if [word.casefold() for word in before[-size:]] == [word.casefold() for word in after[:size]]:
+            return " ".join((*before, *after[size:])) + right[len(right.rstrip()) :]
+    return left + right
 
 
 def _parentheses(text: str) -> Iterator[tuple[int, int, int]]:

@@ -58,8 +58,8 @@ class Dictionary:
         if not (folder / "keys.arrow").is_file():
             raise ArtifactError(f"{linker.artifact.path} has no names that can be looked for in text; give --spacy")
         self._matchers = [Matcher(_SharedToo(folder, MineConfig()))]
-        taught = sorted({example.evidence.surface for example in linker.examples()})
-        if taught:
+        surfaces = {example.evidence.surface for example in linker.examples()}
+        if taught := sorted(surface for surface in surfaces if any(map(str.isalpha, surface))):
             self._matchers.append(_taught(taught))
 
     def __call__(self, texts: Sequence[str]) -> list[Spans]:

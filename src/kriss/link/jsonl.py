@@ -27,7 +27,8 @@ def read_marked_jsonl(path: Path) -> Iterator[Annotated]:
             raise InputError(str(error), place) from None
         document = Annotated(found.id, found.text, ())
         spans = tuple(_span(mention, document, place, nth) for nth, mention in enumerate(_mentions(record, place), 1))
-        yield check_characters(Annotated(found.id, found.text, spans), place)
+        offset = whole_number(record.get("offset") or 0, f"document '{found.id}': its 'offset'", place)
+        yield check_characters(Annotated(found.id, found.text, spans, offset), place)
         ordinal += 1
 
 
@@ -62,9 +63,11 @@ def _span(mention: object, document: Annotated, place: Place, nth: int) -> Span:
         raise InputError(f"{which}: its 'entities' is not a list; call a single one 'entity'", place)
     ids = listed if isinstance(listed, list) else [listed]
     entities = known_entities(_text(one, f"{which}: its entity", place) for one in ids)
-    kind, name, surface = (_text(mention.get(key), f"{which}: its '{key}'", place) for key in ("type", "id", "surface"))
+    kind, own, surface, name = (
+        _text(mention.get(key), f"{which}: its '{key}'", place) for key in ("type", "id", "surface", "name")
+    )
     surfaces = (surface,) if mention.get("surface") is not None else ()
-    return mark(document, Span(start, end, entities, kind, name), place, *surfaces)
+    return mark(document, Span(start, end, entities, kind, own, name), place, *surfaces)
 
 
 def _text(value: object, what: str, place: Place) -> str:

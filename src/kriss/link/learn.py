@@ -1,20 +1,22 @@
-"""Learning from gold files: every mention with one known entity becomes an example."""
+"""Learning from gold files: every mention with one known entity becomes an example. And saving what was learned."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
 from kriss.errors import InputError
 from kriss.link.linker import Linker
 from kriss.link.run import mentions_of
-from kriss.link.spans import Annotated
+from kriss.link.spans import Annotated, Span
 from kriss.records import Mention
 
 _AT_ONCE = 1024
 """Examples that are encoded and written together: the disk is waited for once for all of them."""
+
+_Find = Callable[[str], str | None]
 
 
 @dataclass(slots=True)
@@ -27,8 +29,19 @@ class LearnReport:
     """Mentions that the file links to nothing."""
     composite: int = 0
     """Mentions of several entities at once, which are no example of any one."""
+    added: set[str] = field(default_factory=set)
+    """Entities that the linker did not have, and that the file gives a name."""
     unknown: Counter[str] = field(default_factory=Counter)
     """Ids that the linker does not have, each with its mentions."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Example:
+    mention: Mention
+    entity: str
+    name: str
+    document: str
+    offset: int
 
 
 def learn(
@@ -40,21 +53,29 @@ def learn(
 ) -> LearnReport:
     """Add the mentions of gold documents as examples: all, or none if an id is unknown and not to be skipped.
 
-    An id may have the prefix of a corpus, or lack that of the ontology.
+    An id may have the prefix of a corpus, or lack that of the ontology. An entity that the linker does not have
+    is added where a mention of it brings its name.
     """
-    report = LearnReport()
+    documents = list(documents)  # what is wrong with the last of them is to be known before the first is learned
+    find = cache(linker.find_id)
+    names = _names(documents, find)
     if not skip_unknown:
-        documents = list(documents)
-        _check(linker, documents)
-    held: list[tuple[Mention, str, str]] = []
+        _check(linker, documents, {*names}, find)
+    report = LearnReport()
+    held: list[_Example] = []
 
     def flush() -> None:
-        linker.add_all([(mention, entity) for mention, entity, _ in held], documents=[where for *_, where in held])
+        linker.add_all(
+            [(example.mention, example.entity) for example in held],
+            names={example.entity: example.name for example in held if example.name},
+            documents=[example.document for example in held],
+            offsets=[example.offset for example in held],
+        )
         report.examples += len(held)
+        report.added |= {example.entity for example in held if example.name}
         progress(len(held))
         held.clear()
 
-    find = cache(linker.find_id)
     for document in documents:
         report.documents += 1
         for span, mention in zip(document.spans, mentions_of(document), strict=True):
@@ -62,11 +83,13 @@ def learn(
                 report.composite += len(span.entities) > 1
                 report.without_entity += not span.entities
                 continue
-            entity = find(span.entities[0])
+            [given] = span.entities
+            name = names.get(given, "")
+            entity = given if name else find(given)
             if entity is None:
-                report.unknown[span.entities[0]] += 1
+                report.unknown[given] += 1
                 continue
-            held.append((mention, entity, document.id))
+            held.append(_Example(mention, entity, name, document.id, document.offset))
             if len(held) >= _AT_ONCE:
                 flush()
     if held:
@@ -74,17 +97,55 @@ def learn(
     return report
 
 
-def _check(linker: Linker, documents: Iterable[Annotated]) -> None:
-    """Refuse documents with ids that the linker does not have, before anything is learned."""
-    find = cache(linker.find_id)
-    first: dict[str, str] = {}
+def _singles(documents: Iterable[Annotated]) -> Iterator[tuple[Annotated, Span, str]]:
+    """Yield the mentions of one entity."""
     for document in documents:
         for span in document.spans:
-            if len(span.entities) == 1 and find(span.entities[0]) is None:
-                first.setdefault(span.entities[0], document.id)
+            if len(span.entities) == 1:
+                yield document, span, span.entities[0]
+
+
+def _names(documents: Iterable[Annotated], find: _Find) -> dict[str, str]:
+    """Return the names that documents give entities which the linker does not have, the first of each."""
+    names: dict[str, str] = {}
+    for _, span, entity in _singles(documents):
+        if span.name.strip() and find(entity) is None:
+            names.setdefault(entity, span.name)
+    return names
+
+
+def _check(linker: Linker, documents: Iterable[Annotated], named: set[str], find: _Find) -> None:
+    """Refuse documents with ids that the linker does not have, before anything is learned."""
+    first: dict[str, str] = {}
+    for document, _, entity in _singles(documents):
+        if entity not in named and find(entity) is None:
+            first.setdefault(entity, document.id)
     if first:
         entity, where = next(iter(first.items()))
         raise InputError(
             f"{len(first):,} of the ids are unknown to {linker.artifact.path}, the first being '{entity}' in document "
             f"'{where}'; nothing was learned; give --skip-unknown to pass over their mentions"
         )
+
+
+def exported(linker: Linker) -> Iterator[dict[str, object]]:
+    """Yield what was learned as records that `learn` takes again, each one mention and its text.
+
+    The name of an entity that was added comes with its mentions, and on its own only where none is left.
+    """
+    examples = linker.examples()
+    mentioned = {example.entity for example in examples if example.evidence.kind == "gold"}
+    for example in examples:
+        shown = example.evidence
+        if shown.kind == "name" and example.entity in mentioned:
+            continue
+        name, offset = linker.added_name(example.entity), shown.start - len(shown.left)
+        yield {
+            "id": shown.document,
+            **({"offset": offset} if offset else {}),
+            "text": f"{shown.left}{shown.surface}{shown.right}",
+            "start": len(shown.left),
+            "end": len(shown.left) + len(shown.surface),
+            "entity": example.entity,
+            **({"name": name} if name else {}),
+        }

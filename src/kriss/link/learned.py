@@ -23,25 +23,27 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, compress
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kriss.errors import ArtifactError, DamagedError
+from kriss.errors import ArtifactError, DamagedError, VersionError
 from kriss.index.vectors import Index, Kind, build
-from kriss.link.log import Record, append, read
+from kriss.index.vectors_build import SETTINGS
+from kriss.link.log import Record, append, read, sync_folder
 from kriss.ontology import Ontology
 from kriss.records import Evidence
 
-STATE, LOCK = "state.json", "lock"
+STATE, LOCK, FORMAT = "state.json", "lock", 1
 TAIL = 4096
 """Examples in the log before they are folded: as many are scored one by one with every query."""
 _FEW = 20_000
 """Folded examples below which an exact index is as fast as any."""
 
 
-Token = tuple[object, ...]
-"""What files were like at a moment: another token, another content."""
+Stamp = tuple[int, int, int] | None
+"""What a file was like at a moment: another stamp, another content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,8 @@ class Example:
 class Snapshot:
     """What is learned at one moment; never changed, so that a query sees one state from start to end."""
 
-    token: Token = ()
-    """What the files were like when it was taken."""
+    token: tuple[Stamp, Stamp] | None = None
+    """What state and log were like when it was taken."""
     generation: int = 0
     end: int = 0
     """Bytes of the log that are in it."""
@@ -68,6 +70,9 @@ class Snapshot:
     index: Index | None = None
     tail: tuple[Example, ...] = ()
     vectors: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    """Those of the tail."""
+    longest: float = 0.0
+    """The length of the longest of them."""
     entities: dict[str, tuple[str, NDArray[np.float32]]] = field(default_factory=dict)
     """Entities that were added: their names and references."""
     owner: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
@@ -86,6 +91,14 @@ class Snapshot:
         """Return an example by its place, folded ones first."""
         return self.folded[place] if place < len(self.folded) else self.tail[place - len(self.folded)]
 
+    def vectors_at(self, places: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the vectors of examples by their places, which ascend."""
+        folded, tail = places[places < len(self.folded)], places[places >= len(self.folded)]
+        parts = [self.index.vectors(folded)] if self.index is not None and len(folded) else []
+        if len(tail):
+            parts.append(self.vectors[tail - len(self.folded)])
+        return np.concatenate(parts)
+
 
 class Learned:
     """The examples of one linker, on disk."""
@@ -100,62 +113,110 @@ class Learned:
 
     def now(self) -> Snapshot:
         """Return what is learned now, also by other processes."""
-        if self._token(self._now.generation) == self._now.token:
-            return self._now
+        known = self._now
+        if self._token(known.generation) == known.token:
+            return known
         with self._lock:
-            for _ in range(100):  # a fold may remove files between two looks
+            for _ in range(100):
+                before = _stamp(self._folder / STATE)
                 try:
                     self._now = self._look()
-                except FileNotFoundError:
-                    continue
-                return self._now
+                except (FileNotFoundError, DamagedError) as error:
+                    # A fold may have removed files while they were opened: then look again.
+                    if isinstance(error, DamagedError) and _stamp(self._folder / STATE) == before:
+                        raise
+                else:
+                    return self._now
         raise DamagedError(f"{self._folder / STATE} names files that are not there; restore the folder")
 
     @contextmanager
     def writing(self) -> Iterator[Snapshot]:
         """Hold the lock, and see what all writers before have written."""
-        with self._lock:
-            self._folder.mkdir(exist_ok=True)
-            with (self._folder / LOCK).open("ab") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+        with self._lock, self._open_lock() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
                 if not (self._folder / STATE).is_file():
-                    self._write_state(0, 0)
+                    with self._changing():
+                        self._write_state(0, 0)
                 yield self.now()
+            finally:
+                fcntl.flock(lock, fcntl.LOCK_UN)  # closing would not do where a forked child has it open
 
     def append(self, records: Sequence[Record]) -> None:
         """Write records; to be called while `writing`."""
         before = self._now
-        append(self._log(before.generation), records, before.end)
-        if len(self.now().tail) > TAIL:
-            with suppress(OSError):  # a full disk, say: the log has everything, and the next addition tries again
-                self.fold()
+        with self._changing():
+            append(self._log(before.generation), map(self._as_kept, records), before.end)
+        now = self.now()
+        if len(now.tail) > TAIL:
+            # On a full disk, say: the log has everything, and the next addition tries again. FAISS says RuntimeError.
+            with suppress(OSError, RuntimeError):
+                self._fold(now)
 
     def fold(self) -> None:
         """Put everything that stands into a new segment, and begin a new log."""
         with self.writing() as now:
-            number = now.generation + 1
-            segment = self._segment(number)
-            shutil.rmtree(segment, ignore_errors=True)
-            segment.mkdir()
-            standing = list(now.examples())
-            with (segment / "examples.jsonl").open("w", encoding="utf-8", errors="surrogatepass") as lines:
-                for example in standing:
-                    lines.write(json.dumps(asdict(example), ensure_ascii=False) + "\n")
-                lines.flush()
-                os.fsync(lines.fileno())
-            names = {entity: name for entity, (name, _) in now.entities.items()}
-            (segment / "entities.json").write_text(json.dumps(names), encoding="utf-8")
-            np.save(segment / "entities.npy", np.array([vector for _, vector in now.entities.values()], np.float32))
-            if standing:
-                kind: Kind = self._kind if len(standing) >= _FEW else "flat"
-                build(segment, _standing_vectors(now), kind)
-            for file in segment.iterdir():
-                with file.open("rb") as stream:
-                    os.fsync(stream.fileno())
+            self._fold(now)
+
+    def _fold(self, now: Snapshot) -> None:
+        number = now.generation + 1
+        segment = self._segment(number)
+        shutil.rmtree(segment, ignore_errors=True)
+        try:
+            self._write_segment(segment, now)
             self._write_state(number, now.issued)
-            self._now = self._look()
-            self._log(now.generation).unlink(missing_ok=True)
-            shutil.rmtree(self._segment(now.generation), ignore_errors=True)
+        except (OSError, RuntimeError):
+            shutil.rmtree(segment, ignore_errors=True)
+            raise
+        self._now = self._look()
+        self._remove_all_but(number)
+
+    def _write_segment(self, segment: Path, now: Snapshot) -> None:
+        segment.mkdir()
+        standing = list(now.examples())
+        with (segment / "examples.jsonl").open("w", encoding="utf-8", errors="surrogatepass") as lines:
+            lines.writelines(json.dumps(asdict(example), ensure_ascii=False) + "\n" for example in standing)
+        names = {entity: name for entity, (name, _) in now.entities.items()}
+        (segment / "entities.json").write_text(json.dumps(names), encoding="utf-8")
+        np.save(segment / "entities.npy", np.array([vector for _, vector in now.entities.values()], np.float32))
+        if standing:
+            kind: Kind = self._kind if len(standing) >= _FEW else "flat"
+            build(segment, now.vectors_at(np.flatnonzero(now.standing)), kind)
+        for file in segment.iterdir():
+            with file.open("rb") as stream:
+                os.fsync(stream.fileno())
+        sync_folder(segment)
+
+    def _as_kept(self, record: Record) -> Record:
+        """Round a vector as an index of this kind will, so that folding does not change its score."""
+        if self._kind == "flat" or record.header["what"] != "add":
+            return record
+        return Record(record.header, record.vector.astype(np.float16).astype(np.float32))
+
+    def _remove_all_but(self, generation: int) -> None:
+        """Remove what is folded, and what writers that were killed left behind."""
+        sync_folder(self._folder)  # the new state first
+        current = {self._log(generation), self._segment(generation)}
+        for pattern in ("log-*.bin", "segment-*", "state-*.tmp"):
+            for path in set(self._folder.glob(pattern)) - current:
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
+
+    def _open_lock(self) -> BinaryIO:
+        with self._changing():
+            self._folder.mkdir(exist_ok=True)
+            return (self._folder / LOCK).open("ab")
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise ArtifactError(
+                f"{self._folder} cannot be written to ({error.strerror or error}); nothing was changed"
+            ) from error
 
     def _log(self, generation: int) -> Path:
         return self._folder / f"log-{generation:06d}.bin"
@@ -163,11 +224,11 @@ class Learned:
     def _segment(self, generation: int) -> Path:
         return self._folder / f"segment-{generation:06d}"
 
-    def _token(self, generation: int) -> Token:
-        return (_stamp(self._folder / STATE), _stamp(self._log(generation)))
+    def _token(self, generation: int) -> tuple[Stamp, Stamp]:
+        return _stamp(self._folder / STATE), _stamp(self._log(generation))
 
     def _write_state(self, generation: int, issued: int) -> None:
-        state = {"format": 1, "generation": generation, "issued": issued, "encoder": self._encoder}
+        state = {"format": FORMAT, "generation": generation, "issued": issued, "encoder": self._encoder}
         draft = self._folder / f"state-{os.getpid()}.tmp"
         try:
             with draft.open("w", encoding="utf-8") as stream:
@@ -181,25 +242,36 @@ class Learned:
     def _look(self) -> Snapshot:
         """Read what is new since the last look: the end of the log, or everything after a fold."""
         file = self._folder / STATE
-        if not file.is_file():
-            return Snapshot(token=self._token(0))
+        stamp = _stamp(file)
+        if stamp is None:
+            return Snapshot(token=(None, None))
+        generation, issued = self._read_state(file)
+        token = stamp, _stamp(self._log(generation))
+        before = self._now
+        size = token[1][1] if token[1] else 0
+        if before.token is None or before.token[0] != stamp or size < before.end:
+            before = self._open_segment(generation, issued)
+        records, end = read(self._log(generation), before.end)
+        if _stamp(file) != stamp:
+            raise FileNotFoundError(file)  # folded meanwhile, and the log may be gone: look again
+        return self._after(before, records, token, end)
+
+    def _read_state(self, file: Path) -> tuple[int, int]:
+        """Return which generation holds, and how many ids were given out before it."""
         try:
             state = json.loads(file.read_bytes())
-            generation, issued, encoder = int(state["generation"]), int(state["issued"]), str(state["encoder"])
-        except (ValueError, KeyError, TypeError) as error:
+            found, encoder = int(state["format"]), str(state["encoder"])
+            generation, issued = int(state["generation"]), int(state["issued"])
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise DamagedError(f"{file} cannot be read ({error}); restore it") from None
+        if found > FORMAT:
+            raise VersionError(f"{self._folder} is of format {found}, newer than this kriss: upgrade kriss")
         if encoder != self._encoder:
             raise ArtifactError(
                 f"the examples in {self._folder} were learned with another encoder than the linker's; remove the "
                 "folder and learn them again"
             )
-        token = self._token(generation)
-        old = self._now if self._now.token and self._now.generation == generation else None
-        before = old or self._open_segment(generation, issued)
-        records, end = read(self._log(generation), before.end)
-        if _stamp(file) != token[0]:
-            raise FileNotFoundError(file)  # folded meanwhile, and the log may be gone: look again
-        return self._after(before, records, token, end)
+        return generation, issued
 
     def _open_segment(self, generation: int, issued: int) -> Snapshot:
         if not generation:
@@ -212,11 +284,11 @@ class Learned:
             names = json.loads((folder / "entities.json").read_bytes())
             references = np.load(folder / "entities.npy", allow_pickle=False)
             entities = {entity: (str(name), references[row]) for row, (entity, name) in enumerate(names.items())}
-        except (ValueError, KeyError, TypeError, IndexError) as error:
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, EOFError) as error:
             raise DamagedError(f"{folder} cannot be read ({error}); restore it") from None
-        index = Index.open(folder) if folded else None
-        if index is not None and len(index) != len(folded):
-            raise DamagedError(f"{folder} has {len(index):,} vectors for {len(folded):,} examples; restore it")
+        index = Index.open(folder) if folded or (folder / SETTINGS).exists() else None
+        if (count := len(index) if index else 0) != len(folded):
+            raise DamagedError(f"{folder} has {count:,} vectors for {len(folded):,} examples; restore it")
         before = Snapshot(generation=generation, issued=issued, folded=folded, index=index, entities=entities)
         owner = self._owners(folded, entities)
         return replace(before, owner=owner, standing=np.ones(len(folded), dtype=bool))
@@ -235,7 +307,7 @@ class Learned:
             numbers.append(number)
         return np.array(numbers, dtype=np.int32)
 
-    def _after(self, before: Snapshot, records: Sequence[Record], token: Token, end: int) -> Snapshot:
+    def _after(self, before: Snapshot, records: Sequence[Record], token: tuple[Stamp, Stamp], end: int) -> Snapshot:
         """Return what is learned after some more records."""
         new: list[Example] = []
         vectors: list[NDArray[np.float32]] = []
@@ -257,31 +329,26 @@ class Learned:
         if removed:
             ids = [example.id for example in (*before.folded, *tail)]
             standing &= np.array([one not in removed for one in ids])
+        kept, longest = before.vectors, before.longest
+        if vectors:
+            more = np.stack(vectors)
+            longest = max(longest, float(np.linalg.norm(more, axis=1).max()))
+            kept = np.concatenate([kept, more]) if len(kept) else more
         return replace(
             before,
             token=token,
             end=end,
             issued=issued,
             tail=tail,
-            vectors=np.concatenate([*([before.vectors] if len(before.vectors) else []), np.stack(vectors)])
-            if vectors
-            else before.vectors,
+            vectors=kept,
+            longest=longest,
             entities=entities,
             owner=np.concatenate([before.owner, self._owners(new, entities)]),
             standing=standing,
         )
 
 
-def _standing_vectors(now: Snapshot) -> NDArray[np.float32]:
-    """Return the vectors of the examples that stand."""
-    folded = np.flatnonzero(now.standing[: len(now.folded)])
-    parts = [now.index.vectors(folded)] if now.index is not None and len(folded) else []
-    if len(now.tail):
-        parts.append(now.vectors[now.standing[len(now.folded) :]])
-    return np.concatenate(parts)
-
-
-def _stamp(file: Path) -> tuple[int, int, int] | None:
+def _stamp(file: Path) -> Stamp:
     try:
         status = file.stat()
     except FileNotFoundError:

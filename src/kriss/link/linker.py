@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kriss.artifacts import Artifact, open_artifact
+from kriss.artifacts import MANIFEST, Artifact, open_artifact
 from kriss.config import from_mapping, to_mapping
-from kriss.encoder.session import OnnxEncoder
+from kriss.encoder.session import OnnxEncoder, Precision
 from kriss.errors import ConfigError, DamagedError, InputError, UnknownEntityError
 from kriss.index.build import ENCODER, LEARNED, NGRAMS, ONTOLOGY, PROTOTYPES, REFERENCES, VECTORS
 from kriss.index.calibrate import Calibration
+from kriss.index.config import IndexConfig
 from kriss.index.ngrams import NgramIndex
 from kriss.index.prototypes import CONTEXT, Prototypes
 from kriss.index.query import query_vectors
@@ -32,16 +33,19 @@ from kriss.index.vectors import Index
 from kriss.link.abbreviations import abbreviations, expand
 from kriss.link.bracketed import parse_bracketed
 from kriss.link.config import LinkConfig, check
+from kriss.link.given import Given, as_mention, encodable, storable
 from kriss.link.learned import Example, Learned, Snapshot
 from kriss.link.log import Record
 from kriss.link.search import Scope, Search
+from kriss.link.spans import known_entities
+from kriss.mine.documents import flaw_of
 from kriss.ontology import Ontology
 from kriss.records import Candidate, Entity, Evidence, Link, Mention
 
-Given = Mention | tuple[str, int, int]
-"""A mention, or a text and the span of the mention in it."""
 _BATCH = 256
 """Mentions that are encoded and searched for at a time: memory stays bounded."""
+_ALIKE: dict[Precision, float] = {"fp32": 0.999, "int8": 0.9}
+"""The least cosine between a prototype encoded now and as it is stored: processors round, int8 a good deal."""
 
 
 class Linker:
@@ -56,20 +60,22 @@ class Linker:
         self._threads = threads
         folder = artifact.path
         self.ontology = Ontology.load(folder / ONTOLOGY)
-        self._encoder = OnnxEncoder.load(folder / ENCODER, artifact.config["precision"], threads)
-        self._prototypes = Prototypes(folder / PROTOTYPES)
+        self._built = from_mapping(IndexConfig, artifact.config, str(folder / MANIFEST))
+        self.encoder = OnnxEncoder.load(folder / ENCODER, self._built.precision, threads)
+        self._is_checked = False
+        self.prototypes = _map_prototypes(folder / PROTOTYPES, len(self.ontology))
         self._index = Index.open(folder / VECTORS)
         self._references = _map_references(folder / REFERENCES, len(self.ontology), self._index.width)
-        if len(self._prototypes) != len(self._index):
+        if len(self.prototypes) != len(self._index):
             raise DamagedError(
-                f"{folder} has {len(self._index):,} vectors for {len(self._prototypes):,} prototypes; build it again"
+                f"{folder} has {len(self._index):,} vectors for {len(self.prototypes):,} prototypes; build it again"
             )
         self._calibration = Calibration.load(folder)
         self._ngrams = NgramIndex.open(folder / NGRAMS) if (folder / NGRAMS).is_dir() else None
         encoder = sha256(
             "".join(f"{name}{artifact.files[name]['sha256']}" for name in _encoder_files(artifact)).encode()
         )
-        self._learned = Learned(folder / LEARNED, encoder.hexdigest(), self._index.kind, self.ontology)
+        self.learned = Learned(folder / LEARNED, encoder.hexdigest(), self._index.kind, self.ontology)
         self._configure(config or LinkConfig())
 
     @classmethod
@@ -95,8 +101,8 @@ class Linker:
         check(config)
         self.config = config
         self.context = self._calibration.context if config.context is None else config.context
-        scope = Scope(self._allowed_rows(config), frozenset(config.ids))
-        self._search = Search(self._index, self._prototypes, self.ontology, self._ngrams, config, scope)
+        scope = Scope(self._allowed_rows(config), frozenset(() if config.types else config.ids))
+        self.search = Search(self._index, self.prototypes, self.ontology, self._ngrams, config, scope)
 
     def _allowed_rows(self, config: LinkConfig) -> NDArray[np.bool_] | None:
         """Tell which entities of the ontology may be linked to; None if all."""
@@ -105,7 +111,7 @@ class Linker:
         allowed = np.zeros(len(self.ontology), dtype=bool)
         allowed[list(self.ontology.subset(*config.types).rows() if config.types else self.ontology.rows())] = True
         if config.ids:
-            new = self._learned.now().entities
+            new = self.learned.now().entities
             rows = [self.ontology.row_of(entity) for entity in config.ids if entity not in new]
             if None in rows:
                 stranger = [entity for entity in config.ids if entity not in new][rows.index(None)]
@@ -124,7 +130,8 @@ class Linker:
         """
         if top < 1:
             raise ConfigError(f"'top' must be at least 1, not {top}")
-        asked = [mention if isinstance(mention, Mention) else Mention.at(*mention) for mention in mentions]
+        asked = [as_mention(given) for given in mentions]
+        self._check_encoder()
         links: list[Link] = []
         for first in range(0, len(asked), _BATCH):
             links += self._link(asked[first : first + _BATCH], top)
@@ -139,10 +146,11 @@ class Linker:
 
     def _link(self, mentions: Sequence[Mention], top: int) -> list[Link]:
         expanded = self._expanded(mentions) if self.config.abbreviations else [""] * len(mentions)
-        asked = [replace(m, surface=long) if long else m for m, long in zip(mentions, expanded, strict=True)]
-        queries = query_vectors(self._encoder, asked, self.context)
-        learned = self._learned.now()
-        found = self._search(queries, [mention.surface for mention in asked], learned, max(top, 2))
+        asked = [encodable(replace(m, surface=long) if long else m) for m, long in zip(mentions, expanded, strict=True)]
+        queries = query_vectors(self.encoder, asked, self.context)
+        learned = self.learned.now()
+        spelled = ["" if mention.masked else mention.surface for mention in asked]
+        found = self.search(queries, spelled, learned, max(top, 2))
         fit = self._calibration.fit(self.context)
         links = []
         for mention, long, candidates in zip(mentions, expanded, found, strict=True):
@@ -161,6 +169,21 @@ class Linker:
             entity, name = (None, "") if nil else (shown[0].entity, shown[0].name)
             links.append(Link(mention, entity, name, best.score, probability, shown, long))
         return links
+
+    def _check_encoder(self) -> None:
+        """Refuse an encoder that does not give the vectors which the index was built of; asked once."""
+        if self._is_checked:
+            return
+        [found] = self.encoder.mentions(self.prototypes.mentions(0, 1))
+        [stored] = self._index.vectors(np.zeros(1, dtype=np.int64))
+        built = stored - self._weighed(np.asarray(self._references[self.prototypes.entity[0]], dtype=np.float32))
+        alike = found.shape == built.shape and found @ built / np.linalg.norm(found) / np.linalg.norm(built)
+        if not alike >= _ALIKE[self._built.precision]:
+            raise DamagedError(
+                f"{self.artifact.path / ENCODER} is not the encoder that the linker was built with; put that back, "
+                "or build the linker again"
+            )
+        self._is_checked = True
 
     @staticmethod
     def _expanded(mentions: Sequence[Mention]) -> list[str]:
@@ -182,17 +205,19 @@ class Linker:
     def _evidence(self, row: int, learned: Snapshot) -> Evidence:
         """Return a prototype: those of the index count from 0, those that were learned go on behind them."""
         if row < len(self._index):
-            return self._prototypes.evidence(row)
+            return self.prototypes.evidence(row)
         return learned.example(row - len(self._index)).evidence
 
     # --- learning -------------------------------------------------------------------------------
 
-    def add(self, mention: Given, entity: str, *, name: str = "", document: str = "") -> str:
+    def add(self, mention: Given, entity: str, *, name: str = "", document: str = "", offset: int = 0) -> str:
         """Learn an example, and return the id by which it can be removed; it survives a crash from here on.
 
-        An entity that the ontology does not have is added if it is given a `name`.
+        An entity that the ontology does not have is added if it is given a `name`. Where the text is only a part
+        of its document, `offset` says where in that it begins: the evidence is shown with its place.
         """
-        return self.add_all([(mention, entity)], names={entity: name} if name else {}, documents=[document])[0]
+        names = {entity: name} if name else {}
+        return self.add_all([(mention, entity)], names=names, documents=[document], offsets=[offset])[0]
 
     def add_all(
         self,
@@ -200,26 +225,28 @@ class Linker:
         *,
         names: Mapping[str, str] | None = None,
         documents: Sequence[str] | None = None,
+        offsets: Sequence[int] | None = None,
     ) -> list[str]:
         """Learn many examples at once: all of them, or none if one is bad."""
-        mentions = [given if isinstance(given, Mention) else Mention.at(*given) for given, _ in examples]
-        places = documents or [""] * len(examples)
-        with self._learned.writing() as learned:
-            targets = [self._known(entity, learned, names or {}) for _, entity in examples]
-        vectors = self._encoder.mentions(mentions)
-        with self._learned.writing() as learned:
+        mentions = [storable(as_mention(given)) for given, _ in examples]
+        places = list(zip(documents or [""] * len(examples), offsets or [0] * len(examples), strict=True))
+        known = self.learned.now()
+        targets = [self._known(entity, known, names or {}) for _, entity in examples]
+        self._check_encoder()
+        vectors = self.encoder.mentions(mentions)
+        with self.learned.writing() as learned:
             fresh = {e: n for e, n in (names or {}).items() if e in targets and not self._has(e, learned)}
             records, references = self._new_entities(fresh, learned.issued)
             number = learned.issued + len(records) // 2
             ids = []
-            for mention, entity, document, vector in zip(mentions, targets, places, vectors, strict=True):
+            for mention, entity, place, vector in zip(mentions, targets, places, vectors, strict=True):
                 number += 1
                 ids.append(f"g{number}")
-                evidence = _gold(mention, document, ids[-1])
+                evidence = _gold(mention, *place, ids[-1])
                 records.append(
                     _addition(ids[-1], number, entity, evidence, vector + self._reference(entity, learned, references))
                 )
-            self._learned.append(records)
+            self.learned.append(records)
         return ids
 
     def _known(self, entity: str, learned: Snapshot, names: Mapping[str, str]) -> str:
@@ -227,7 +254,11 @@ class Linker:
         row = self.ontology.row_of(entity)
         if row is not None:
             return self.ontology.id_at(row)
-        if entity in learned.entities or names.get(entity, "").strip():
+        if entity in learned.entities:
+            return entity
+        if name := names.get(entity, "").strip():
+            if known_entities([entity]) != (entity,) or flaw_of(entity + name):
+                raise InputError(f"{entity!r} cannot be the id of an entity, or {name!r} its name; take another")
             return entity
         where = f"{self.artifact.path}; give it a name to add it"
         raise UnknownEntityError(entity, where)
@@ -242,8 +273,8 @@ class Linker:
         if not names:
             return [], {}
         entities = [Entity(entity, " ".join(name.split())) for entity, name in names.items()]
-        references = self._encoder.references(entities)
-        bare = self._encoder.mentions([Mention.bare(entity.name) for entity in entities])
+        references = self.encoder.references(entities)
+        bare = self.encoder.mentions([Mention.bare(entity.name) for entity in entities])
         records = []
         for number, (entity, reference, vector) in enumerate(zip(entities, references, bare, strict=True), issued + 1):
             records.append(Record({"what": "entity", "id": entity.id, "name": entity.name}, reference))
@@ -259,14 +290,14 @@ class Linker:
 
     def _weighed(self, reference: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return a reference as it is added to prototypes: not at all in an index of Eq. 3."""
-        return reference if self.artifact.config["references"] else np.zeros_like(reference)
+        return reference if self._built.references else np.zeros_like(reference)
 
     def find_id(self, entity: str) -> str | None:
         """Return the id that an entity has here, with or without the prefix that a corpus gives it.
 
         `MESH:D009103` is found as `D009103`, and `0001250` as `HP:0001250` if all ids begin so.
         """
-        added = self._learned.now().entities
+        added = self.learned.now().entities
         for form in (entity, entity.partition(":")[2], self._prefix + entity if self._prefix else ""):
             if form in added:
                 return form
@@ -283,18 +314,36 @@ class Linker:
 
     def added_name(self, entity: str) -> str:
         """Return the name of an entity that was added, and nothing for one of the ontology."""
-        return self._learned.now().entities.get(entity, ("",))[0]
+        return self.learned.now().entities.get(entity, ("",))[0]
 
-    def remove(self, example: str) -> None:
-        """Forget an example."""
-        with self._learned.writing() as learned:
-            if all(one.id != example for one in learned.examples()):
-                raise InputError(f"there is no example '{example}' in {self.artifact.path}; see 'kriss learn list'")
-            self._learned.append([Record({"what": "remove", "id": example}, np.zeros(0, np.float32))])
+    def remove(self, *examples: str) -> None:
+        """Forget examples: all of them, or none if one is not there."""
+        self._check_examples(examples, self.learned.now())  # no folder is made to forget what was never learned
+        with self.learned.writing() as learned:
+            self._check_examples(examples, learned)
+            self.learned.append(
+                [Record({"what": "remove", "id": example}, np.zeros(0, np.float32)) for example in examples]
+            )
+
+    def _check_examples(self, examples: Sequence[str], learned: Snapshot) -> None:
+        known = {example.id for example in learned.examples()}
+        if strangers := [example for example in examples if example not in known]:
+            raise InputError(f"there is no example '{strangers[0]}' in {self.artifact.path}; see 'kriss learn list'")
 
     def examples(self) -> list[Example]:
         """Return what was learned and not forgotten."""
-        return list(self._learned.now().examples())
+        return list(self.learned.now().examples())
+
+
+def _map_prototypes(file: Path, entities: int) -> Prototypes:
+    try:
+        prototypes = Prototypes(file)
+    except (OSError, ValueError, KeyError, TypeError) as error:  # Arrow's errors are among them
+        raise DamagedError(f"{file} cannot be read ({error}); build the linker again") from None
+    owners = prototypes.entity
+    if len(owners) and not (owners[0] >= 0 and owners[-1] < entities and (owners[1:] >= owners[:-1]).all()):
+        raise DamagedError(f"{file} has prototypes of entities that there are not; build the linker again")
+    return prototypes
 
 
 def _map_references(file: Path, count: int, width: int) -> NDArray[Any]:
@@ -302,8 +351,9 @@ def _map_references(file: Path, count: int, width: int) -> NDArray[Any]:
         references: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise DamagedError(f"{file} cannot be read ({error}); build the linker again") from None
-    if references.shape != (count, width):
-        raise DamagedError(f"{file} has the shape {references.shape} where {(count, width)} belongs; build it again")
+    if references.shape != (count, width) or references.dtype.kind != "f":
+        what = f"{references.dtype} of the shape {references.shape} where numbers of {(count, width)} belong"
+        raise DamagedError(f"{file} has {what}; build the linker again")
     return references
 
 
@@ -311,8 +361,8 @@ def _encoder_files(artifact: Artifact) -> list[str]:
     return sorted(name for name in artifact.files if name.startswith(f"{ENCODER}/"))
 
 
-def _gold(mention: Mention, document: str, example: str) -> Evidence:
-    start = len(mention.left)
+def _gold(mention: Mention, document: str, offset: int, example: str) -> Evidence:
+    start = offset + len(mention.left)
     return Evidence(
         "gold",
         mention.surface,

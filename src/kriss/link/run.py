@@ -11,7 +11,7 @@ from kriss.link.write import Linked
 from kriss.records import Mention
 
 _AT_ONCE = 256
-"""Mentions gathered before they are linked."""
+"""Mentions, or documents with few of them, that are gathered before they are linked."""
 
 
 def link_documents(linker: Linker, documents: Iterable[Annotated], top: int = 5) -> Iterator[Linked]:
@@ -21,7 +21,7 @@ def link_documents(linker: Linker, documents: Iterable[Annotated], top: int = 5)
     for document in documents:
         held.append(document)
         mentions += mentions_of(document)
-        if len(mentions) >= _AT_ONCE:
+        if len(mentions) >= _AT_ONCE or len(held) >= _AT_ONCE:
             yield from _linked(linker, held, mentions, top)
             held, mentions = [], []
     yield from _linked(linker, held, mentions, top)

@@ -12,6 +12,7 @@ from kriss.errors import ConfigError
 from kriss.index.ngrams import NgramIndex
 from kriss.index.prototypes import Prototypes
 from kriss.index.search import Found, first_of_each, search_entities
+from kriss.index.search_exact import doubt, products
 from kriss.index.vectors import Index
 from kriss.link.config import LinkConfig
 from kriss.link.learned import Snapshot
@@ -31,7 +32,7 @@ class Scope:
     rows: NDArray[np.bool_] | None
     """Those of the ontology; None for all."""
     ids: frozenset[str]
-    """Ids that were asked for; a new entity must be among them, if there are any."""
+    """Entities that were added and may be linked to, unless all may: they have no type to be chosen by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class Search:
         self._keep = None if scope.rows is None else scope.rows[prototypes.entity]
 
     def __call__(self, queries: Floats, surfaces: Sequence[str], learned: Snapshot, top: int) -> list[list[Hit]]:
-        """Return the best entities for each query."""
+        """Return entities for each query, the best first: `top` at least, if there are so many."""
         if not len(queries):
             return []
         deep = max(top, _DEEP) if self._config.ngrams else top
@@ -86,8 +87,8 @@ class Search:
             for place, more in enumerate(self._learned(queries, learned, deep)):
                 hits[place] = _best_of_each(hits[place] + more)
         if self._config.ngrams and self._config.mode != "supervised":
-            hits = [self._spelled(*given) for given in zip(queries, surfaces, hits, strict=True)]
-        return [sorted(some, key=_order)[:top] for some in hits]
+            hits = [self._spelled(*given, learned) for given in zip(queries, surfaces, hits, strict=True)]
+        return [sorted(some, key=_order) for some in hits]
 
     def _learned(self, queries: Floats, learned: Snapshot, top: int) -> list[list[Hit]]:
         """Return the best entities by learned examples: the folded ones from their index, the others one by one."""
@@ -98,12 +99,8 @@ class Search:
         if learned.index is not None:
             keep = None if allowed[:folded].all() else allowed[:folded]
             parts.append(search_entities(learned.index, learned.owner[:folded], queries, top, keep))
-        rows = np.flatnonzero(allowed[folded:])
-        if len(rows):
-            chosen = learned.vectors if len(rows) == len(learned.vectors) else learned.vectors[rows]
-            owners, places = learned.owner[folded:][rows].astype(np.int64), rows + folded
-            # Query by query: a product of matrices would round otherwise for another number of them.
-            parts.append([first_of_each(chosen @ query, owners, places, top) for query in queries])
+        if allowed[folded:].any():
+            parts.append(_from_tail(queries, learned, allowed, top))
         hits: list[list[Hit]] = [[] for _ in queries]
         for part in parts:
             for place, found in enumerate(part):
@@ -127,14 +124,14 @@ class Search:
     def _entity(self, number: int, added: list[str]) -> int | str:
         return number if number < len(self._ontology) else added[number - len(self._ontology)]
 
-    def _spelled(self, query: Floats, surface: str, hits: list[Hit]) -> list[Hit]:
+    def _spelled(self, query: Floats, surface: str, hits: list[Hit], learned: Snapshot) -> list[Hit]:
         """Add entities that are spelled like the mention, and likeness in spelling to all scores."""
         found = self._ngrams.similarity(surface)
         known = {hit.entity for hit in hits}
         rows, _ = found.top(_SPELLED)
         for entity in rows.tolist():
             if entity not in known and (self._scope.rows is None or self._scope.rows[entity]):
-                hits = [*hits, self._scored(query, entity)] if self._has_prototypes(entity) else hits
+                hits = [*hits, *self._scored(query, entity, learned)]
         numbers = [hit.entity for hit in hits if isinstance(hit.entity, int)]
         alike: dict[int | str, float] = dict(zip(numbers, found.of(np.array(numbers, dtype=np.int64)), strict=True))
         weight = self._config.ngrams
@@ -142,19 +139,36 @@ class Search:
             Hit(hit.entity, hit.row, hit.dense, hit.dense + weight * float(alike.get(hit.entity, 0.0))) for hit in hits
         ]
 
-    def _has_prototypes(self, entity: int) -> bool:
-        first, last = self._rows_of(entity)
-        return first < last
-
-    def _scored(self, query: Floats, entity: int) -> Hit:
-        rows = np.arange(*self._rows_of(entity), dtype=np.int64)
-        scores = self._index.vectors(rows) @ query
-        best = int(np.argmax(scores))
-        return Hit(entity, int(rows[best]), float(scores[best]), float(scores[best]))
-
-    def _rows_of(self, entity: int) -> tuple[int, int]:
+    def _scored(self, query: Floats, entity: int, learned: Snapshot) -> list[Hit]:
+        """Return an entity by its best prototype; nothing if it has none."""
         first, last = np.searchsorted(self._prototypes.entity, [entity, entity + 1]).tolist()
-        return first, last
+        rows = np.arange(first, last)
+        vectors = [self._index.vectors(rows)]
+        if self._config.mode == "lazy":
+            taught = np.flatnonzero(learned.standing & (learned.owner == entity))
+            rows = np.concatenate([rows, len(self._index) + taught])
+            vectors += [learned.vectors_at(taught)] if len(taught) else []
+        scores = products(np.concatenate(vectors), query)
+        found = first_of_each(scores, np.full(len(rows), entity), rows, 1)
+        return _hits(found)
+
+
+def _from_tail(queries: Floats, learned: Snapshot, allowed: NDArray[np.bool_], top: int) -> list[Found]:
+    """Return the best entities by the examples that are not folded yet, scored as an index would score them."""
+    folded = len(learned.folded)
+    rows = np.flatnonzero(allowed[folded:])
+    vectors = learned.vectors if len(rows) == len(learned.vectors) else learned.vectors[rows]
+    owners = learned.owner[folded + rows].astype(np.int64)
+    entities, which = np.unique(owners, return_inverse=True)
+    found = []
+    for query, slack in zip(queries, doubt(queries, learned.longest), strict=True):
+        rough = vectors @ query
+        best = np.full(len(entities), -np.inf, dtype=np.float32)
+        np.maximum.at(best, which, rough)
+        least = np.partition(best, -top)[-top] if top < len(best) else -np.inf
+        near = np.flatnonzero(rough >= np.maximum(best, least)[which] - slack)
+        found.append(first_of_each(products(vectors[near], query), owners[near], folded + rows[near], top))
+    return found
 
 
 def _hits(found: Found) -> list[Hit]:

@@ -27,6 +27,8 @@ class Span:
     """The entities it means, if the file says so; none for a mention that is not in the ontology."""
     type: str = ""
     id: str = ""
+    name: str = ""
+    """What the entity is called, if the file says so: with it, one that a linker does not have can be added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class Annotated:
     id: str
     text: str
     spans: tuple[Span, ...]
+    offset: int = 0
+    """Where in its document the text begins, if it is a part of one."""
 
 
 def split_entities(identifier: str) -> tuple[str, ...]:
@@ -89,7 +93,7 @@ def whole_number(value: object, what: str, place: Place) -> int:
 
 def check_characters(document: Annotated, place: Place) -> Annotated:
     """Return the document unless it holds what no UTF-8 file can: only escapes of JSON bring that in."""
-    marked = (part for span in document.spans for part in (*span.entities, span.type, span.id))
+    marked = (part for span in document.spans for part in (*span.entities, span.type, span.id, span.name))
     if flaw := flaw_of("".join((document.id, document.text, *marked))):
         name = document.id.encode("ascii", "backslashreplace").decode()
         raise InputError(f"document '{name}': {flaw}; remove it", place)

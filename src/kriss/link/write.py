@@ -120,7 +120,8 @@ def _checked(linked: Linked) -> Linked:
 def _write_jsonl(links: Iterable[Linked], out: TextIO) -> None:
     for document, found in links:
         mentions = [_as_json(document, span, link) for span, link in zip(document.spans, found, strict=True)]
-        _dump({"id": document.id, "text": document.text, "mentions": mentions}, out)
+        offset = {"offset": document.offset} if document.offset else {}
+        _dump({"id": document.id, **offset, "text": document.text, "mentions": mentions}, out)
         out.write("\n")
 
 

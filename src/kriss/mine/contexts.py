@@ -41,7 +41,7 @@ class Contexts:
         """The row at which each shard begins."""
         self._starts = np.cumsum([0, *(batch.num_rows for batch in self._batches)], dtype=np.int64)
 
-    def take(self, rows: NDArray[np.int64]) -> pa.Table:
+    def take(self, rows: NDArray[np.int64]) -> pa.RecordBatch:
         """Return rows in the order that is asked for."""
         batch = np.searchsorted(self._starts, rows, side="right") - 1
         order = np.argsort(batch, kind="stable")
@@ -53,4 +53,5 @@ class Contexts:
         ]
         back = np.empty(len(rows), dtype=np.int64)
         back[order] = np.arange(len(rows))
-        return pa.Table.from_batches(parts, CONTEXTS).combine_chunks().take(pa.array(back))
+        none = pa.RecordBatch.from_pylist([], CONTEXTS)
+        return pa.concat_batches([none, *parts]).take(pa.array(back))

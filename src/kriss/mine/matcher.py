@@ -241,8 +241,9 @@ def key_of_text(data: bytes) -> bytearray:
     if not data.isascii():
         bytes_ = np.frombuffer(data, dtype=np.uint8)
         view = np.frombuffer(keyed, dtype=np.uint8)
+        beyond = np.flatnonzero(bytes_ >= 0xC0)
         for low, high, mask, length in ((0xC0, 0xE0, 0x1F, 2), (0xE0, 0xF0, 0x0F, 3)):
-            lead = np.flatnonzero((bytes_ >= low) & (bytes_ < high))
+            lead = beyond[(bytes_[beyond] >= low) & (bytes_[beyond] < high)]
             code = bytes_[lead].astype(np.int32) & mask
             for place in range(1, length):
                 code = code << 6 | bytes_[lead + place] & 0x3F

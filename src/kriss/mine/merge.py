@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +109,8 @@ def _write_mentions(
             shard = np.asarray(pc.index_in(batch.column("filename"), value_set=files))
             fetched = contexts.take(contexts.firsts[shard] + np.asarray(batch.column("row")))
             split = pa.array(SPLITS, pa.string()).take(batch.column("split"))
-            whole = pa.Table.from_batches([batch.set_column(1, "split", split).select(MENTIONS.names[:4])])
-            for name in MENTIONS.names[4:]:
-                whole = whole.append_column(name, fetched.column(name))
-            yield _with_ids(whole.combine_chunks().to_batches()[0], ontology, MENTIONS)
+            columns = [batch.column("entity"), split, batch.column("document"), batch.column("start"), *fetched.columns]
+            yield _with_ids(pa.RecordBatch.from_arrays(columns, MENTIONS.names), ontology, MENTIONS)
 
     _write(path, MENTIONS, batches())
     return rows, len(seen)
@@ -126,17 +125,27 @@ def _with_ids(batch: pa.RecordBatch, ontology: Ontology, schema: pa.Schema) -> p
 
 
 def _write(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
-    """Write batches of any size as row groups of one size."""
+    """Write batches of any size as row groups of one size; while one is compressed, the next is made ready."""
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer, ThreadPoolExecutor(1) as beside:
+        writing: Future[None] | None = None
+        for table in _whole_groups(batches, schema):
+            if writing:
+                writing.result()
+            writing = beside.submit(writer.write_table, table, row_group_size=_ROWS)
+        if writing:
+            writing.result()
+
+
+def _whole_groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
     held: list[pa.RecordBatch] = []
     count = 0
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        for batch in batches:
-            held.append(batch)
-            count += batch.num_rows
-            if count >= _ROWS:
-                table = pa.Table.from_batches(held, schema)
-                whole = count - count % _ROWS
-                writer.write_table(table.slice(0, whole), row_group_size=_ROWS)
-                held, count = table.slice(whole).to_batches(), count - whole
-        if count:
-            writer.write_table(pa.Table.from_batches(held, schema), row_group_size=_ROWS)
+    for batch in batches:
+        held.append(batch)
+        count += batch.num_rows
+        if count >= _ROWS:
+            table = pa.Table.from_batches(held, schema)
+            whole = count - count % _ROWS
+            yield table.slice(0, whole)
+            held, count = table.slice(whole).to_batches(), count - whole
+    if count:
+        yield pa.Table.from_batches(held, schema)

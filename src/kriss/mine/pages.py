@@ -39,8 +39,7 @@ class Page:
         encoded = [text.encode() for text in texts]
         data = b"\0".join((b"", *encoded, b""))
         starts = np.cumsum([1, *(len(text) + 1 for text in encoded)], dtype=np.int64)
-        none = data.isascii()
-        continuing = np.zeros(0, np.int64) if none else np.flatnonzero(np.frombuffer(data, np.int8) < -64)
+        continuing = np.flatnonzero(np.frombuffer(data, np.int8) < -64)
         return cls(data, starts, continuing)
 
     @classmethod
@@ -69,9 +68,12 @@ class Page:
         first, last = edges[document] + start, edges[document] + end
         left = np.maximum(first - reach, edges[document])
         right = np.minimum(last + reach, edges[document + 1] - 1)
-        # A byte that continues a character moves all later ones: how many such are there before each?
+        places = np.stack((left, first, last, right))
+        # A byte that continues a character moves all later ones: how many such are there before each place?
         leads = self.continuing - np.arange(1, len(self.continuing) + 1)
-        left, first, last, right = (place + np.searchsorted(leads, place) for place in (left, first, last, right))
+        order = np.argsort(first)  # a search for sorted numbers goes once through the memory
+        places[:, order] += np.stack([np.searchsorted(leads, place) for place in places[:, order]])
+        left, first, last, right = places
         return left, first, last, right
 
     def cut(self, first: Ints, last: Ints) -> pa.Array:

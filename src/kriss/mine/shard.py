@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -41,7 +40,7 @@ CANDIDATES = pa.schema(
 """What decides which candidates remain; the rest of their rows is in `contexts`."""
 FORMS = pa.schema([("surface", pa.string()), ("entity", pa.int32()), ("hits", pa.int64())])
 DOCUMENTS = pa.schema([("key", pa.uint64()), ("ordinal", pa.int64()), ("deleted", pa.bool_())])
-_AT_ONCE = 1 << 20
+_AT_ONCE = 2 << 20
 """Characters searched in one call of the matcher."""
 _ROUND = 128 << 20
 """Bytes of text held before they are sampled and let go."""
@@ -122,7 +121,7 @@ def _mine(
     limits: Limits,
 ) -> Summary:
     problems, summary = Problems(), Summary()
-    counts: Counter[int] = Counter()
+    counts = np.zeros(0, dtype=np.int64)
     keys: list[tuple[int, int, bool]] = []
     plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
     with (
@@ -131,15 +130,17 @@ def _mine(
         pa.ipc.new_file(sink, CONTEXTS) as contexts,
     ):
         for found in _rounds(_wanted(shard, excluded, problems, summary, keys), matcher, summary, beat):
-            numbers, totals = np.unique(found.hits.form, return_counts=True)
-            counts.update(dict(zip(numbers.tolist(), totals.tolist(), strict=True)))
+            more = np.bincount(found.hits.form, minlength=len(matcher.names.forms.surface))
+            more[: len(counts)] += counts
+            counts = more
             kept = _sample(found, matcher, config, limits)
             writer.write_batch(kept.select(CANDIDATES.names))
             contexts.write_batch(kept.select(CONTEXTS.names))
     summary.bad_documents, summary.shown = problems.count, list(problems.shown)
-    forms = matcher.names.forms
-    rows = sorted((forms.surface[form].decode(), forms.entity[form], total) for form, total in counts.items())
-    pq.write_table(_table(rows, FORMS), draft / "forms.parquet", compression="zstd")
+    forms, met = matcher.names.forms, np.flatnonzero(counts)
+    surfaces = [forms.surface[form] for form in met.tolist()]
+    entities = np.array(forms.entity, dtype=np.int32)[met]
+    pq.write_table(pa.table([surfaces, entities, counts[met]], FORMS), draft / "forms.parquet", compression="lz4")
     pq.write_table(_table(keys, DOCUMENTS), draft / "documents.parquet", compression="zstd")
     return summary
 

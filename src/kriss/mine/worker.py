@@ -7,11 +7,15 @@ happens goes out through standard output, a line of JSON each, short enough to b
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import signal
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 from kriss.errors import KrissError
 from kriss.mine.matcher import Matcher
@@ -24,6 +28,9 @@ from kriss.mine.shard import mine_shard
 _LONGEST = 3500
 """A pipe passes on whole what is shorter than 4096 bytes; a message is cut to fit."""
 
+_ALLOCATIONS = 1_000_000
+"""Objects made before a search for garbage: each page has some 60,000 matches, none of which is part of a cycle."""
+
 
 def main(work: Path, workers: int) -> int:
     """Build the automaton, fork the workers, and wait for them."""
@@ -32,22 +39,36 @@ def main(work: Path, workers: int) -> int:
     matcher = Matcher(names)
     excluded_file = work / "excluded.txt"
     excluded = frozenset(excluded_file.read_text(encoding="utf-8").split("\n")) - {""}
+    gc.freeze()
+    gc.set_threshold(_ALLOCATIONS)
     parent = os.getppid()
-    children = []
+    children: list[int] = []
+    signal.signal(signal.SIGTERM, lambda *_: _end(children))
     for _ in range(workers):
         child = os.fork()
         if child == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os._exit(_work(plan, matcher, excluded, work, os.getppid()))
         children.append(child)
     _tell(event="ready", keys=len(names))
     failed = 0
-    for child in children:
-        _, status = os.waitpid(child, 0)
+    while children:
+        _, status = os.waitpid(children[0], 0)
+        del children[0]
         if status:
             failed = failed or os.waitstatus_to_exitcode(status)
             if os.getppid() == parent:
                 _tell(event="died", status=failed)
     return 1 if failed else 0
+
+
+def _end(children: list[int]) -> NoReturn:
+    """End the workers, and only then this process: none may write to a folder that the next run makes anew."""
+    for child in children:
+        with suppress(ProcessLookupError, ChildProcessError):  # it has just ended
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    os._exit(1)
 
 
 def _work(plan: Plan, matcher: Matcher, excluded: frozenset[str], work: Path, parent: int) -> int:
@@ -89,4 +110,4 @@ def _tell(**event: object) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
+    os._exit(main(Path(sys.argv[1]), int(sys.argv[2])))  # at once: to take the automaton apart takes a while

@@ -1,0 +1,34 @@
+"""Mentions as callers give them: what can be linked, and what can be learned."""
+
+from __future__ import annotations
+
+import re
+
+from kriss.errors import InputError
+from kriss.mine.documents import flaw_of
+from kriss.records import Mention
+
+Given = Mention | tuple[str, int, int]
+"""A mention, or a text and the span of the mention in it."""
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def as_mention(given: Given) -> Mention:
+    """Return what was given as a mention; one without any text is an error."""
+    mention = given if isinstance(given, Mention) else Mention.at(*given)
+    if not mention.surface.strip() and not mention.masked:
+        raise InputError(f"a mention must have a text, and {mention.surface!r} is none")
+    return mention
+
+
+def encodable(mention: Mention) -> Mention:
+    """Return the mention with a sign in the place of half surrogate pairs, which no tokenizer takes."""
+    left, surface, right = (_HALF.sub("\ufffd", part) for part in (mention.left, mention.surface, mention.right))
+    return Mention(left, surface, right, mention.masked)
+
+
+def storable(mention: Mention) -> Mention:
+    """Return the mention unless no file could hold its text."""
+    if flaw := flaw_of(f"{mention.left}{mention.surface}{mention.right}"):
+        raise InputError(f"the text of an example cannot be stored: {flaw}; remove it")
+    return mention

@@ -1,0 +1,442 @@
+"""Lazy learning: an example counts at once and everywhere, stays through crashes and folds, and can be taken back."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+from typing import NoReturn
+
+import numpy as np
+import pytest
+
+from kriss.encoder.session import OnnxEncoder
+from kriss.errors import ArtifactError, InputError, KrissError, UnknownEntityError
+from kriss.index.build import build_linker
+from kriss.index.config import Choice, IndexConfig
+from kriss.link import learned as learned_module
+from kriss.link.linker import Linker
+from kriss.records import Candidate, Entity, Evidence, Mention
+from tests.conftest import contents
+from tests.linker_fixtures import built, clinic, taught, ward  # noqa: F401 - fixtures
+from tests.train_fixtures import MINED, one_thread, world  # noqa: F401 - fixtures
+
+COLD = Mention("who had a ", "strange cold", " of the lung.")
+QUERIES = [
+    COLD,
+    Mention("the heart of this ", "gastrosis", " was acute pain."),
+    Mention("", "shared alias", ""),
+    Mention("who had kidney ", "neuritis", ""),
+    Mention("", "brand new thing", ""),
+]
+EVERY = 100
+"""More candidates than there are entities."""
+
+
+def load(path: Path, **options: object) -> Linker:
+    return Linker.load(path, threads=1, **options)
+
+
+def candidate(linker: Linker, mention: Mention, entity: str) -> Candidate:
+    """Return how a mention sees an entity."""
+    [link] = linker.link([mention], top=EVERY)
+    [found] = [one for one in link.candidates if one.entity == entity]
+    return found
+
+
+def run_python(code: str, *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+
+
+# --- an example ----------------------------------------------------------------------------------
+
+
+def test_an_example_is_evidence_at_once_and_everywhere(taught: Path) -> None:
+    linker, other = load(taught, context=1.0), load(taught, context=1.0)
+    assert other.link(QUERIES)
+    before = candidate(linker, COLD, "X:001")
+    example = linker.add(COLD, "X:001", document="note 7")
+    expected = Evidence("gold", "strange cold", COLD.left, COLD.right, "note 7", 10, 22, example)
+    for one in (linker, other, load(taught, context=1.0), linker.with_options(mode="supervised")):
+        found = candidate(one, COLD, "X:001")
+        assert found.evidence == expected
+        assert found.score > before.score
+    assert [(e.id, e.entity, e.evidence) for e in other.examples()] == [(example, "X:001", expected)]
+    code = """if True:
+        import sys, kriss
+        [link] = kriss.Linker.load(sys.argv[1], mode="supervised").link_text("who had a [[strange cold]] of the lung.")
+        print(link.entity, link.candidates[0].evidence.example, link.candidates[0].evidence.document)
+        """
+    assert run_python(code, taught).stdout == f"X:001 {example} note 7\n"
+    other.remove(example)
+    assert candidate(linker, COLD, "X:001") == before
+    assert linker.examples() == []
+    with pytest.raises(InputError, match=f"there is no example '{example}' in .*; see 'kriss learn list'"):
+        linker.remove(example)
+
+
+def test_ids_are_never_given_twice(taught: Path) -> None:
+    linker = load(taught)
+    first, second = linker.add_all([(COLD, "X:001"), (COLD, "X:001")])  # the same mention twice
+    assert first != second
+    linker.remove(first, second)
+    third = linker.add(COLD, "X:001")
+    linker.learned.fold()
+    linker.remove(third)
+    linker.learned.fold()
+    fourth = load(taught).add(COLD, "X:001")
+    assert len({first, second, third, fourth}) == 4
+    assert [example.id for example in linker.examples()] == [fourth]
+
+
+def test_removing_is_all_or_nothing(taught: Path) -> None:
+    linker = load(taught)
+    example = linker.add(COLD, "X:001")
+    with pytest.raises(InputError, match="there is no example 'g77'"):
+        linker.remove(example, "g77")
+    assert [one.id for one in linker.examples()] == [example]
+
+
+@pytest.mark.parametrize("references", [True, False])
+def test_a_learned_vector_is_mention_plus_reference(
+    references: bool, tiny_encoder: Path, taught: Path, tmp_path: Path
+) -> None:
+    if not references:
+        taught = tmp_path / "plain"
+        here = world()
+        config = IndexConfig(references=False, ngrams=False)
+        build_linker(config, here.ontology, here.mentions, tiny_encoder, taught, threads=1)
+    linker, encoder = load(taught, context=1.0, abbreviations=False), OnnxEncoder.load(tiny_encoder, threads=1)
+    long = Mention("pain " * 300, "cold", " left" * 300)
+    linker.add_all([(COLD, "X:003"), (long, "X:004"), (COLD, "NEW")], names={"NEW": "brand new thing"})
+    new = encoder.references([Entity("NEW", "brand new thing")])[0]
+    [cold, far, bare] = encoder.mentions([COLD, long, Mention.bare("brand new thing")])
+    r3, r4 = encoder.references([world().ontology["X:003"], world().ontology["X:004"]])
+    weight = float(references)
+    expected = {
+        "X:003": [cold + weight * r3],
+        "X:004": [far + weight * r4],
+        "NEW": [c + weight * new for c in (bare, cold)],
+    }
+    now = linker.learned.now()
+    for entity, vectors in expected.items():
+        places = [place for place, example in enumerate(now.tail) if example.entity == entity]
+        np.testing.assert_allclose(now.vectors[places], vectors, atol=1e-5)
+    for query, link in zip(
+        encoder.mentions(QUERIES), linker.with_options(mode="supervised").link(QUERIES, EVERY), strict=True
+    ):
+        scores = {entity: max(float(query @ vector) for vector in vectors) for entity, vectors in expected.items()}
+        assert [c.entity for c in link.candidates] == sorted(scores, key=lambda entity: -scores[entity])
+        np.testing.assert_allclose([c.score for c in link.candidates], sorted(scores.values(), reverse=True), atol=1e-5)
+
+
+def test_offsets_are_those_of_the_document(taught: Path) -> None:
+    linker = load(taught)
+    linker.add(("pain " * 100 + "cold fever", 500, 504), "X:001", document="d", offset=1000)
+    [example] = linker.examples()
+    assert (example.evidence.start, example.evidence.end) == (1500, 1504)
+    assert example.evidence.left == ("pain " * 100)[-256:]
+
+
+# --- which entity --------------------------------------------------------------------------------
+
+
+def test_an_unknown_entity_needs_a_name(taught: Path) -> None:
+    linker = load(taught)
+    sentence = rf"no entity 'NEW' in {taught}; give it a name to add it"
+    with pytest.raises(UnknownEntityError, match=sentence):
+        linker.add(COLD, "NEW")
+    with pytest.raises(UnknownEntityError, match=sentence):
+        linker.add_all([(COLD, "X:001"), (COLD, "NEW"), (COLD, "X:002")])
+    with pytest.raises(UnknownEntityError, match=sentence):
+        linker.add(COLD, "NEW", name=" \n")
+    assert not (taught / "learned").exists()
+
+
+@pytest.mark.parametrize("entity", ["", " ", "-1", "MESH:-1", "NIL", " X9", "a\0b", "\ud800"])
+def test_some_ids_cannot_be_new(taught: Path, entity: str) -> None:
+    with pytest.raises(InputError, match="cannot be the id of an entity"):
+        load(taught).add(COLD, entity, name="something")
+    assert not (taught / "learned").exists()
+
+
+@pytest.mark.parametrize("text", ["a \0cold", "a \ud83dcold"])
+def test_what_no_file_could_hold_is_not_learned(taught: Path, text: str) -> None:
+    with pytest.raises(InputError, match="the text of an example cannot be stored: it holds"):
+        load(taught).add((text, 2, len(text)), "X:001")
+
+
+@pytest.mark.parametrize("mention", [("cold", 0, 0), ("cold", 2, 9), (" cold", 0, 1), Mention("a", "", "b")])
+def test_a_mention_without_text_is_not_learned(taught: Path, mention: Mention) -> None:
+    with pytest.raises(InputError):
+        load(taught).add(mention, "X:001")
+
+
+def test_a_new_entity_is_found_by_its_name_and_its_example(taught: Path) -> None:
+    linker, other = load(taught), load(taught)
+    example = linker.add(COLD, "NEW", name="  brand new\tthing ")
+    options: list[dict[str, object]] = [{"ids": ["NEW"]}, {"mode": "supervised"}, {"ids": ["NEW", "X:001"]}]
+
+    def check(one: Linker) -> None:
+        assert one.find_id("NEW") == "NEW"
+        assert one.added_name("NEW") == "brand new thing"
+        by_name, by_example = (candidate(one, mention, "NEW") for mention in (QUERIES[-1], COLD))
+        assert (by_name.name, by_example.name) == ("brand new thing", "brand new thing")
+        assert (by_name.evidence.kind, by_name.evidence.surface) == ("name", "brand new thing")
+        assert (by_example.evidence.kind, by_example.evidence.example) == ("gold", example)
+        assert {e.evidence.kind for e in one.examples()} == {"name", "gold"}
+        for chosen in options:
+            assert candidate(one.with_options(**chosen), COLD, "NEW") == by_example
+        assert one.with_options(ids=["NEW"]).link([COLD])[0].entity == "NEW"
+        assert not one.with_options(types=["Thing"], ids=["NEW"]).link([COLD])[0].candidates
+        [link] = one.with_options(types=["Thing"]).link([COLD], EVERY)
+        assert "NEW" not in [c.entity for c in link.candidates]
+
+    for one in (linker, other):
+        check(one)
+    linker.learned.fold()
+    for one in (linker, other, load(taught)):
+        check(one)
+    second = other.add(QUERIES[1], "NEW")  # it needs no name any more
+    assert candidate(linker, QUERIES[1], "NEW").evidence.example == second
+    linker.add(QUERIES[3], "NEW", name="another name")
+    assert load(taught).added_name("NEW") == "brand new thing"
+
+
+def test_a_retired_id_means_its_successor(ward: Path) -> None:
+    linker = load(ward)
+    linker.add(COLD, "D999999", name="not needed")
+    assert [(e.entity, e.evidence.kind) for e in linker.examples()] == [("D009103", "gold")]
+    assert linker.find_id("MESH:D999999") == "D009103"
+    assert candidate(linker.with_options(ids=["D999999"]), COLD, "D009103").evidence.kind == "gold"
+
+
+def test_types_hold_for_examples_too(ward: Path) -> None:
+    linker = load(ward, types=["Procedure"])
+    linker.add_all([(COLD, "D009103"), (COLD, "D013058")])
+    assert [c.entity for c in linker.link([COLD], EVERY)[0].candidates] == ["D013058"]
+    [link] = linker.with_options(mode="supervised", types=["Chemical"]).link([COLD])
+    assert (link.entity, link.candidates) == (None, ())
+
+
+# --- folding -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["flat", "fp16", "sq8", "hnsw", "ivf"])
+def test_folding_changes_no_answer(
+    kind: Choice, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, path = world(), tmp_path / "linker"
+    build_linker(IndexConfig(index=kind), here.ontology, here.mentions, tiny_encoder, path, threads=1)
+    fold_and_compare(Path(shutil.copytree(path, tmp_path / "copy")))
+    monkeypatch.setattr(learned_module, "_FEW", 0)  # a segment of the same kind, as many examples have
+    fold_and_compare(path)
+
+
+def fold_and_compare(path: Path) -> None:
+    linker, draw = load(path), Random(3)
+    words = "heart lung cold fever pain cell gene".split()
+    examples = [
+        (Mention(" ".join(draw.choices(words, k=4)), draw.choice(words), " was."), f"X:{draw.randrange(38):03d}")
+        for _ in range(40)
+    ]
+    ids = linker.add_all(examples)
+    linker.add(COLD, "NEW", name="brand new thing")
+    linker.remove(*ids[::7])
+    ways = [linker, linker.with_options(mode="supervised"), linker.with_options(ngrams=0.5, ids=["NEW", "X:003"])]
+    before = [one.link(QUERIES, EVERY) for one in ways]
+    assert before[0] != load(path, mode="self-supervised").link(QUERIES, EVERY)
+    for _ in range(2):  # also with everything in an index already
+        linker.learned.fold()
+        assert [one.link(QUERIES, EVERY) for one in ways] == before
+        assert load(path).link(QUERIES, EVERY) == before[0]
+    linker.remove(ids[1])
+    taken = load(path).link(QUERIES, EVERY)
+    assert ids[1] not in {c.evidence.example for link in taken for c in link.candidates}
+    linker.learned.fold()
+    assert load(path).link(QUERIES, EVERY) == taken
+
+
+def test_it_folds_by_itself(taught: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learned_module, "TAIL", 3)
+    linker, other = load(taught), load(taught)
+    ids = []
+    for number in range(12):
+        ids.append(linker.add(COLD, f"X:{number:03d}"))
+        assert [example.id for example in other.examples()] == ids
+        assert len(linker.learned.now().tail) <= 3
+    assert linker.learned.now().generation == 3
+    assert sorted(file.name for file in (taught / "learned").iterdir()) == ["lock", "segment-000003", "state.json"]
+
+
+# --- crashes, full disks, several at once --------------------------------------------------------
+
+_ADDS = """if True:
+    import sys
+    import kriss
+    from kriss.link import learned
+    learned.TAIL = int(sys.argv[2])
+    linker = kriss.Linker.load(sys.argv[1], threads=1)
+    for number in range(int(sys.argv[3])):
+        print(linker.add(("who had a cold", 10, 14), "X:001", document=sys.argv[4]), flush=True)
+    """
+
+
+def adding(path: Path, *, tail: int, count: int, document: str = "d") -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", _ADDS, str(path), str(tail), str(count), document]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("tail", [1, 4096])
+def test_what_was_acknowledged_survives_a_kill(taught: Path, tail: int) -> None:
+    draw, printed = Random(tail), []
+    for _ in range(2):
+        with adding(taught, tail=tail, count=100_000) as writer:
+            assert writer.stdout
+            printed += [writer.stdout.readline().strip() for _ in range(draw.randint(5, 40))]
+            time.sleep(draw.random() / 50)
+            writer.send_signal(signal.SIGKILL)
+            printed += writer.stdout.read().split()
+        ids = [example.id for example in load(taught).examples()]
+        assert set(printed) <= set(ids)
+        assert len(ids) <= len(printed) + 2  # one that was being written at each kill
+        printed = ids
+    assert load(taught).add(COLD, "X:001") not in ids
+
+
+def test_two_writers_and_readers_at_once(taught: Path) -> None:
+    linker = load(taught)
+
+    def read(path: Path) -> int:
+        seen, own = 0, load(path)
+        while any(writer.poll() is None for writer in writers):
+            [link] = own.with_options(mode="supervised").link([COLD])
+            assert len(link.candidates) == 1 or not seen
+            found = len(own.examples())
+            assert found >= seen
+            seen = found
+            linker.link([COLD])
+        return seen
+
+    writers = [adding(taught, tail=2, count=25, document=str(number)) for number in range(2)]
+    with ThreadPoolExecutor(2) as readers:
+        looks = [readers.submit(read, taught) for _ in range(2)]
+        printed = [writer.communicate()[0].split() for writer in writers]
+        for look in looks:
+            look.result()
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert len({*printed[0], *printed[1]}) == 50
+    examples = {example.id: example.evidence.document for example in linker.examples()}
+    assert examples == {one: str(number) for number in range(2) for one in printed[number]}
+
+
+@pytest.mark.parametrize("where", ["pwrite", "fsync"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_full_disk_is_one_sentence(taught: Path, monkeypatch: pytest.MonkeyPatch, where: str, first: bool) -> None:
+    linker = load(taught)
+    if not first:
+        linker.add(COLD, "X:001")
+    before, answers = contents(taught), linker.link(QUERIES)
+
+    def full(*given: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, where, full)
+        with pytest.raises(ArtifactError, match=r"learned cannot be written to \(No space left on device\); nothing"):
+            linker.add(COLD, "X:002")
+        assert linker.link(QUERIES) == load(taught).link(QUERIES) == answers
+    after = contents(taught)
+    for own in ("learned/lock", "learned/state.json", "learned/log-000000.bin"):
+        if first:
+            assert after.pop(own, b"") == b"" or own.endswith("state.json")
+    assert after == before
+    linker.add(COLD, "X:002")
+    assert candidate(load(taught, mode="supervised"), COLD, "X:002").evidence.kind == "gold"
+
+
+_LIMITED = """if True:
+    import resource, sys
+    from pathlib import Path
+    from kriss.cli import run
+    size = Path(sys.argv[1], "learned", "log-000000.bin").stat().st_size + 100
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    sys.exit(run(["learn", "add", sys.argv[1], "a [[cold]]", "X:001"]))
+    """
+
+
+def test_a_disk_that_fills_while_it_is_written(taught: Path) -> None:
+    load(taught).add(COLD, "X:001")
+    before = contents(taught)
+    done = run_python(_LIMITED, taught)
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert line.startswith("kriss: error: ")
+    assert "cannot be written to (File too large); nothing was changed" in line
+    assert contents(taught) == before
+
+
+def without_rights(command: list[str]) -> list[str]:
+    """Return a command that may not write where permissions forbid it, also where tests run as root."""
+    if os.geteuid():
+        return command
+    if not shutil.which("setpriv"):
+        pytest.skip("root may write anywhere, and there is no setpriv to give that up")
+    return ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all", *command]
+
+
+@pytest.mark.parametrize("has_learned", [True, False])
+def test_a_folder_that_cannot_be_written_links_all_the_same(taught: Path, has_learned: bool) -> None:
+    if has_learned:
+        load(taught).add(COLD, "X:001")
+    expected = load(taught).link_text("who had a [[strange cold]] of the lung.")[0]
+    for folder in (taught, *(path for path in taught.rglob("*") if path.is_dir())):
+        folder.chmod(0o555)
+    for file in taught.rglob("*"):
+        file.chmod(0o555)
+    code = """if True:
+        import sys, kriss
+        linker = kriss.Linker.load(sys.argv[1])
+        [link] = linker.link_text("who had a [[strange cold]] of the lung.")
+        print(link.entity, link.score)
+        try:
+            linker.add(link.mention, "X:001")
+        except kriss.KrissError as error:
+            print(error)
+        """
+    command = without_rights([sys.executable, "-c", code, str(taught)])
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    first, second = done.stdout.splitlines()
+    assert first == f"{expected.entity} {expected.score}"
+    assert second == f"{taught}/learned cannot be written to (Permission denied); nothing was changed"
+
+
+def test_examples_of_another_encoder_are_refused(tiny_encoder: Path, taught: Path, tmp_path: Path) -> None:
+    load(taught).add(COLD, "X:001")
+    here, other = world(), tmp_path / "int8"
+    build_linker(IndexConfig(precision="int8"), here.ontology, here.mentions, tiny_encoder, other, threads=1)
+    shutil.copytree(taught / "learned", other / "learned")
+    actions: list[Callable[[Linker], object]] = [
+        lambda linker: linker.link([COLD]),
+        lambda linker: linker.add(COLD, "X:001"),
+        lambda linker: linker.examples(),
+    ]
+    for act in actions:
+        with pytest.raises(KrissError, match="were learned with another encoder than the linker's; remove the folder"):
+            act(load(other))
+
+
+def test_examples_of_another_ontology_are_refused(taught: Path, ward: Path) -> None:
+    load(taught).add(COLD, "X:001")
+    shutil.copytree(taught / "learned", ward / "learned")
+    with pytest.raises(KrissError, match="has an example of 'X:001', which there is not"):
+        load(ward).link([COLD])
