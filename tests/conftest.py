@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -263,3 +264,34 @@ def tiny_encoder(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     options = ["--int8", "--pooling", "mean", "--window", "24", "--normalize"]
     assert run(["export", str(tiny_model), "--out", str(out), *options]) == 0
     return out
+
+
+# --- linkers ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def built(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a linker of the miniature world; nobody writes to it."""
+    from tests.linker_fixtures import build_world
+
+    return build_world(tiny_encoder, tmp_path_factory.mktemp("linker") / "tiny")
+
+
+@pytest.fixture
+def taught(built: Path, tmp_path: Path) -> Path:
+    """Return a copy of that linker that a test may teach."""
+    return Path(shutil.copytree(built, tmp_path / "linker"))
+
+
+@pytest.fixture(scope="session")
+def clinic(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a linker with ids, types and a retired id as MeSH has them; nobody writes to it."""
+    from tests.linker_fixtures import build_clinic
+
+    return build_clinic(tiny_encoder, tmp_path_factory.mktemp("clinic"))
+
+
+@pytest.fixture
+def ward(clinic: Path, tmp_path: Path) -> Path:
+    """Return a copy of that linker that a test may teach."""
+    return Path(shutil.copytree(clinic, tmp_path / "clinic"))

@@ -26,8 +26,7 @@ from kriss.link import learned as learned_module
 from kriss.link.linker import Linker
 from kriss.records import Candidate, Entity, Evidence, Mention
 from tests.conftest import contents
-from tests.linker_fixtures import built, clinic, taught, ward  # noqa: F401 - fixtures
-from tests.train_fixtures import MINED, one_thread, world  # noqa: F401 - fixtures
+from tests.train_fixtures import one_thread, world  # noqa: F401 - fixtures
 
 COLD = Mention("who had a ", "strange cold", " of the lung.")
 QUERIES = [

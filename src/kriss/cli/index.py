@@ -29,7 +29,12 @@ def index(
     names: Annotated[
         str, typer.Option(metavar="WHICH", help="Names as prototypes: all, missing as in the paper, or none.")
     ] = "all",
-    references: Annotated[bool, typer.Option(help="Add the entity's reference to a prototype (Eq. 4).")] = True,
+    references: Annotated[
+        float | None,
+        typer.Option(
+            metavar="W", help="Weight of the entity's reference: 1 for Eq. 4.  [default: best on dev mentions]"
+        ),
+    ] = None,
     kind: Annotated[str, typer.Option("--index", metavar="KIND", help="auto, flat, fp16, sq8, hnsw or ivf.")] = "auto",
     ngrams: Annotated[bool, typer.Option(help="Index names by their character n-grams too.")] = True,
     precision: Annotated[
@@ -91,7 +96,8 @@ def index(
     if calibration.queries:
         best = calibration.fit(calibration.context)
         typer.echo(
-            f"calibrated on {calibration.queries:,} unlabeled mentions: context weighs {calibration.context:.2f}; "
+            f"calibrated on {calibration.queries:,} unlabeled mentions: context weighs {calibration.context:.2f}, "
+            f"references {facts['references']:.2f}; "
             f"accuracy {best.known:.3f} where the name is in the index, {best.unseen:.3f} where it is not"
         )
     else:

@@ -4,37 +4,26 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from kriss.artifacts import Artifact, check_target, create, open_artifact
 from kriss.config import to_mapping
 from kriss.encoder.session import PARTS, OnnxEncoder, Precision, onnx_file
 from kriss.encoder.settings import SETTINGS, TOKENIZER
 from kriss.errors import ExistsError, InputError, MissingExtraError
-from kriss.index import ngrams, vectors
-from kriss.index.calibrate import ENOUGH, QUERIES, WEIGHTS, Calibration, calibrate, dev_questions, name_questions
+from kriss.index.assemble import Assembly
+from kriss.index.calibrate import Calibration
 from kriss.index.config import IndexConfig, check
-from kriss.index.encode import Block, Encoding, Engine, Progress, encode_all, here, joined
-from kriss.index.prototypes import KINDS, Prototypes, write_prototypes
-from kriss.index.query import query_vectors
-from kriss.mine.config import MineConfig
-from kriss.mine.names import write_names
+from kriss.index.encode import Encoding, Engine, Progress, encode_all, here
+from kriss.index.layout import ENCODER, LEARNED, ONTOLOGY, PROTOTYPES
+from kriss.index.prototypes import Prototypes, write_prototypes
 from kriss.mine.store import open_mentions
 from kriss.ontology import Ontology
 
-PROTOTYPES, REFERENCES, VECTORS, NGRAMS = "prototypes.arrow", "references.npy", "vectors", "ngrams"
-ONTOLOGY, ENCODER, NAMES = "ontology", "encoder", "names"
-LEARNED = "learned"
-"""Where a linker keeps what it is taught after it was built; not in the manifest, for it changes."""
 MakeEngine = Callable[[Path], Engine]
 
 
@@ -96,18 +85,14 @@ def build_linker(
     encode_all(blocks, work, engine(work) if engine else here(encoding), progress)
     with create(out, "linker", config=to_mapping(config), inputs=inputs, seed=config.seed, force=force) as draft_folder:
         folder = draft_folder.path
-        facts = _assemble(work, folder, config, ontology, blocks, progress)
         shutil.copyfile(table, folder / PROTOTYPES)
         shutil.copytree(ontology.artifact.path, folder / ONTOLOGY)
         shutil.copytree(work / ENCODER, folder / ENCODER)
-        progress({"event": "calibrating"})
-        calibration, recall = _calibrate(folder, config, ontology, mined, threads)
-        calibration.save(folder)
-        facts |= {
-            "recall_at_64": recall,
-            "calibration_queries": calibration.queries,
-            "context": calibration.context,
-        }
+        assembly = Assembly(
+            work, folder, config, ontology, OnnxEncoder.load(folder / ENCODER, config.precision, threads), blocks
+        )
+        calibration = assembly.run(mined, progress)
+        facts = assembly.facts
         draft_folder.facts |= facts
     shutil.rmtree(work)
     return IndexReport(out, facts, calibration)
@@ -146,56 +131,3 @@ def _copy_graphs(encoder: Path, folder: Path, precision: Precision) -> None:
     if precision == "int8":
         for part in PARTS:
             onnx_file(folder, part, "fp32").unlink()
-
-
-def _assemble(
-    work: Path, folder: Path, config: IndexConfig, ontology: Ontology, blocks: list[Block], progress: Progress
-) -> dict[str, Any]:
-    """Add references to prototypes, and write the index of the sums."""
-    prototypes = Prototypes(work / PROTOTYPES)
-    width = next(joined(blocks, work, "vectors"))[1].shape[1]
-    kind = vectors.choose(len(prototypes), width) if config.index == "auto" else config.index
-    progress({"event": "indexing", "kind": kind, "count": len(prototypes)})
-    references = np.lib.format.open_memmap(
-        folder / REFERENCES, "w+", np.float32 if kind == "flat" else np.float16, (len(ontology), width)
-    )
-    for block, found in joined(blocks, work, "references"):
-        references[block.first : block.last] = found
-    references.flush()
-    sums = np.lib.format.open_memmap(work / "sums.npy", "w+", np.float32, (len(prototypes), width))
-    for block, found in joined(blocks, work, "vectors"):
-        owners = prototypes.entity[block.first : block.last]
-        sums[block.first : block.last] = found + references[owners] if config.references else found
-    (folder / VECTORS).mkdir()
-    facts = vectors.build(folder / VECTORS, sums, kind, seed=config.seed)
-    if config.ngrams:
-        (folder / NGRAMS).mkdir()
-        ngrams.build(folder / NGRAMS, ontology.names_table())
-    with suppress(InputError):  # no name that could stand in text: then none are looked for
-        (folder / NAMES).mkdir()
-        write_names(ontology.names_table(), MineConfig(), folder / NAMES)
-    return {
-        "entities": len(ontology),
-        "reachable": len(np.unique(prototypes.entity)),
-        "mined": len(np.unique(prototypes.entity[prototypes.kind == KINDS.index("mined")])),
-        "prototypes": prototypes.counts(),
-        "index": facts,
-    }
-
-
-def _calibrate(
-    folder: Path, config: IndexConfig, ontology: Ontology, mined: pq.ParquetFile, threads: int
-) -> tuple[Calibration, float]:
-    """Calibrate the finished index, and measure what it misses, with queries as they will be asked."""
-    index, prototypes = vectors.Index.open(folder / VECTORS), Prototypes(folder / PROTOTYPES)
-    encoder = OnnxEncoder.load(folder / ENCODER, config.precision, threads)
-    questions = dev_questions(mined, ontology, QUERIES, config.seed)
-    weights: Sequence[float] = WEIGHTS
-    if len(questions) < ENOUGH:
-        questions, weights = name_questions(prototypes, QUERIES, config.seed), (0.0,)
-    calibration = calibrate(encoder, index, prototypes, questions, weights)
-    asked: NDArray[np.float32] = query_vectors(
-        encoder, [question.mention for question in questions[:200]], calibration.context
-    )
-    recall = 1.0 if index.kind == "flat" else vectors.recall(index, asked)
-    return calibration, round(float(recall), 4)

@@ -30,8 +30,6 @@ from kriss.train.names import name_key
 FILE = "calibration.json"
 WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Weights of the context that are tried."""
-QUERIES, ENOUGH = 1000, 50
-"""Mentions that are asked for, if there are so many, and the fewest that will do."""
 _OF_ONE = 4
 """Of one entity, at most."""
 _DEFAULT = 0.5
@@ -116,6 +114,11 @@ def name_questions(prototypes: Prototypes, count: int, seed: int) -> list[Questi
     return [Question(Mention.bare(prototypes.surface(row)), int(prototypes.entity[row])) for row in draw.tolist()]
 
 
+def usable(prototypes: Prototypes, questions: Sequence[Question]) -> list[Question]:
+    """Return the questions that have an answer also when the prototypes of their spelling are left out."""
+    return [question for question in questions if _has_other_names(prototypes, question)]
+
+
 def calibrate(
     encoder: EncodesMentions,
     index: Index,
@@ -124,12 +127,11 @@ def calibrate(
     weights: Sequence[float],
 ) -> Calibration:
     """Fit the probability for each weight, and choose the weight by the accuracy over both halves."""
-    usable = [question for question in questions if _has_other_names(prototypes, question)]
-    if not usable:
+    if not questions:
         return Calibration(_DEFAULT, (Fit(_DEFAULT, 0.0, 0.0, 0.0, 0.0, 0.0),), 0)
-    keys = [name_key(question.mention.surface) for question in usable]
-    gold = np.array([question.entity for question in usable])
-    mentions = [question.mention for question in usable]
+    keys = [name_key(question.mention.surface) for question in questions]
+    gold = np.array([question.entity for question in questions])
+    mentions = [question.mention for question in questions]
     fits = []
     for weight in weights:
         scores, rows = index.search(query_vectors(encoder, mentions, weight), min(_DEPTH, len(index)))
@@ -141,7 +143,7 @@ def calibrate(
         right, score, margin = (np.concatenate(parts) for parts in zip(*outcomes, strict=True))
         fits.append(Fit(weight, float(unseen.mean()), float(known.mean()), *_logistic(score, margin, right)))
     best_fit = max(fits, key=lambda fit: fit.unseen + fit.known)
-    return Calibration(best_fit.context if len(fits) > 1 else _DEFAULT, tuple(fits), len(usable))
+    return Calibration(best_fit.context if len(fits) > 1 else _DEFAULT, tuple(fits), len(questions))
 
 
 def _has_other_names(prototypes: Prototypes, question: Question) -> bool:

@@ -40,8 +40,19 @@ _TRAIN = 100_000
 _LINKS, _BREADTH = 32, 200
 """Links a node of the graph has on its upper levels (twice as many on the lowest), and how widely it is searched
 for them."""
-_BITS, _PROBES = 2, 64
-"""Bits that a dimension takes in an ivf index, the sign included, and how many of its lists a search reads."""
+_BITS, _PROBES, _REFINE = 2, 128, 6
+"""Of an ivf index: bits that a dimension takes, the sign included; lists that a search reads; candidates that it
+scores exactly for each row wanted. The last two are stored in index.json, and may be changed there.
+
+With 4 million vectors of width 384 in 4096 lists, on one core (benchmarks/index_scale.py --sweep shows more):
+
+    lists read           64      128      128      128      256
+    candidates            6        3        6       10        6
+    recall at 64      0.981    0.982    0.990    0.991    0.994
+    ms a query          3.9      5.5      5.8      7.5     10.0
+
+Three or four bits would need half the candidates, but take 0.7 or 0.9 GB where two take 0.5, and scan slower.
+"""
 _POINTS, _ROUNDS = 40, 10
 """Vectors per list that k-means learns from, and its iterations."""
 _ONE_LIST = 1000
@@ -52,11 +63,11 @@ _LARGEST = float(np.finfo(np.float16).max)
 def choose(count: int, width: int) -> Kind:
     """Return the kind that `--index auto` means for so many vectors: flat up to half a GB, then ivf.
 
-    Flat misses nothing, and up to there (350,000 vectors of width 384) a core answers a query in 40 ms, or
-    in 5 when several are asked at once: no more than encoding the mention costs. Beyond, time and memory
-    would go on growing with the count; ivf takes a twelfth of the memory and a few milliseconds, for some
-    hundredths of recall at 64. The others are for those who ask: fp16 and sq8 save memory but no time,
-    and a graph finds less than the lists at the same speed, in four times their memory.
+    Flat misses nothing, and up to there (350,000 vectors of width 384) a core answers a query in 30 ms, or in
+    12 when many are asked at once: about what encoding the mention costs. Beyond, time and memory would go
+    on growing with the count; ivf takes a twelfth of the memory and, at 4 million, 6 ms, for a hundredth of
+    the recall at 64. The others are for those who ask: fp16 and sq8 save memory but no time, and a graph
+    is as fast as the lists in five times their memory, after a build by one thread.
     """
     return "flat" if count * width * 4 <= FLAT_BYTES else "ivf"
 
@@ -73,6 +84,7 @@ def build(
     if vectors.ndim != 2 or not vectors.size:
         raise InputError(f"an index needs at least one vector; there are {vectors.shape[0] if vectors.ndim else 0}")
     work = _Blocks(vectors, kind, progress or (lambda event: None))
+    seed %= 2**31 - 1  # FAISS takes an int
     if kind in WHOLE or kind == "sq8":
         settings = _write_codes(folder, work, kind, seed)
     elif kind == "hnsw":
@@ -216,7 +228,7 @@ def _write_lists(folder: Path, work: _Blocks, seed: int) -> dict[str, Any]:
             index.add(rotation.apply(block))
             exact.write(_half(block))
     faiss.write_index(faiss.IndexPreTransform(rotation, index), str(folder / INDEX))
-    return {"refine": 6, "probes": min(lists, _PROBES), "lists": lists, "bits": _BITS}
+    return {"refine": _REFINE, "probes": min(lists, _PROBES), "lists": lists, "bits": _BITS}
 
 
 def list_count(count: int) -> int:

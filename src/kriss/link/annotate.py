@@ -11,7 +11,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from kriss.errors import ArtifactError, ConfigError, MissingExtraError
-from kriss.index.build import NAMES
+from kriss.index.layout import NAMES
 from kriss.link.linker import Linker
 from kriss.link.spans import Annotated, Span
 from kriss.mine.config import MineConfig

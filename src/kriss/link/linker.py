@@ -23,9 +23,9 @@ from kriss.artifacts import MANIFEST, Artifact, open_artifact
 from kriss.config import from_mapping, to_mapping
 from kriss.encoder.session import OnnxEncoder, Precision
 from kriss.errors import ConfigError, DamagedError, InputError, UnknownEntityError
-from kriss.index.build import ENCODER, LEARNED, NGRAMS, ONTOLOGY, PROTOTYPES, REFERENCES, VECTORS
 from kriss.index.calibrate import Calibration
 from kriss.index.config import IndexConfig
+from kriss.index.layout import ENCODER, LEARNED, NGRAMS, ONTOLOGY, PROTOTYPES, REFERENCES, VECTORS
 from kriss.index.ngrams import NgramIndex
 from kriss.index.prototypes import CONTEXT, Prototypes
 from kriss.index.query import query_vectors

