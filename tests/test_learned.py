@@ -105,22 +105,17 @@ def test_removing_is_all_or_nothing(taught: Path) -> None:
     assert [one.id for one in linker.examples()] == [example]
 
 
-@pytest.mark.parametrize("references", [True, False])
-def test_a_learned_vector_is_mention_plus_reference(
-    references: bool, tiny_encoder: Path, taught: Path, tmp_path: Path
-) -> None:
-    if not references:
-        taught = tmp_path / "plain"
-        here = world()
-        config = IndexConfig(references=False, ngrams=False)
-        build_linker(config, here.ontology, here.mentions, tiny_encoder, taught, threads=1)
-    linker, encoder = load(taught, context=1.0, abbreviations=False), OnnxEncoder.load(tiny_encoder, threads=1)
+@pytest.mark.parametrize("weight", [1.0, 0.25, 0.0])
+def test_a_learned_vector_is_mention_plus_reference(weight: float, tiny_encoder: Path, tmp_path: Path) -> None:
+    here, path = world(), tmp_path / "linker"
+    config = IndexConfig(references=weight, ngrams=False)
+    build_linker(config, here.ontology, here.mentions, tiny_encoder, path, threads=1)
+    linker, encoder = load(path, context=1.0, abbreviations=False), OnnxEncoder.load(tiny_encoder, threads=1)
     long = Mention("pain " * 300, "cold", " left" * 300)
     linker.add_all([(COLD, "X:003"), (long, "X:004"), (COLD, "NEW")], names={"NEW": "brand new thing"})
     new = encoder.references([Entity("NEW", "brand new thing")])[0]
     [cold, far, bare] = encoder.mentions([COLD, long, Mention.bare("brand new thing")])
     r3, r4 = encoder.references([world().ontology["X:003"], world().ontology["X:004"]])
-    weight = float(references)
     expected = {
         "X:003": [cold + weight * r3],
         "X:004": [far + weight * r4],

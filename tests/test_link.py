@@ -259,8 +259,9 @@ def test_likeness_in_spelling_joins_the_score(linker: Linker, brute: BruteForce,
         union = {*sorted(dense, key=lambda entity: -dense[entity])[:16], *map(ontology.id_at, rows.tolist())}
         alike = brute.ngrams.similarity(mention.surface).of([*ontology.rows()])
         expected = {e: dense[e] + weight * float(alike[ontology.row_of(e) or 0]) for e in union}
-        best = sorted(expected, key=lambda entity: -expected[entity])[:16]
-        assert scores_of(link) == pytest.approx({entity: expected[entity] for entity in best}, abs=1e-5)
+        found = scores_of(link)
+        assert found == pytest.approx({entity: expected[entity] for entity in found}, abs=1e-5)
+        assert [*found.values()] == pytest.approx(sorted(expected.values(), reverse=True)[:16], abs=1e-5)
 
 
 def test_an_entity_spelled_like_the_mention_joins(taught: Path, brute: BruteForce) -> None:

@@ -126,6 +126,7 @@ PLAIN: list[tuple[Damage, type[KrissError], str]] = [
     (manifest(version=99), VersionError, "of format 99, newer than this kriss: upgrade kriss"),
     (manifest(version=0), VersionError, "of format 0; this kriss reads"),
     (manifest(kind="encoder"), WrongKindError, "holds an encoder; this command needs a linker"),
+    (manifest(facts={}), DamagedError, "has no weight of references"),
     (manifest(config={"precision": "fp4"}), KrissError, "precision"),
     (manifest(config={"per_entity": "many"}), KrissError, "per_entity"),
     (truncated("vectors/index.faiss"), DamagedError, r"index\.faiss has \d+ bytes where \d+ were written"),

@@ -62,6 +62,7 @@ class Linker:
         self.ontology = Ontology.load(folder / ONTOLOGY)
         self._built = from_mapping(IndexConfig, artifact.config, str(folder / MANIFEST))
         self.encoder = OnnxEncoder.load(folder / ENCODER, self._built.precision, threads)
+        self._weight = _weight_of_references(artifact)
         self._is_checked = False
         self.prototypes = _map_prototypes(folder / PROTOTYPES, len(self.ontology))
         self._index = Index.open(folder / VECTORS)
@@ -289,8 +290,8 @@ class Linker:
         return self._weighed(new[entity] if entity in new else learned.entities[entity][1])
 
     def _weighed(self, reference: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return a reference as it is added to prototypes: not at all in an index of Eq. 3."""
-        return reference if self._built.references else np.zeros_like(reference)
+        """Return a reference as it is added to prototypes: with the weight that the index was built with."""
+        return self._weight * reference
 
     def find_id(self, entity: str) -> str | None:
         """Return the id that an entity has here, with or without the prefix that a corpus gives it.
@@ -333,6 +334,13 @@ class Linker:
     def examples(self) -> list[Example]:
         """Return what was learned and not forgotten."""
         return list(self.learned.now().examples())
+
+
+def _weight_of_references(artifact: Artifact) -> np.float32:
+    try:
+        return np.float32(artifact.facts["references"])
+    except (KeyError, ValueError, TypeError):
+        raise DamagedError(f"{artifact.path / MANIFEST} has no weight of references; build the linker again") from None
 
 
 def _map_prototypes(file: Path, entities: int) -> Prototypes:

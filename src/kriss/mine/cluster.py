@@ -14,7 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from kriss.errors import InputError, KrissError, MissingExtraError
+from kriss.cluster import ray_cluster
+from kriss.errors import InputError, KrissError
 from kriss.mine.pool import Pool
 
 _SHARDS_A_WORKER = 2
@@ -56,21 +57,9 @@ class Cluster:
         self._workers = workers
 
     def __enter__(self) -> Self:
-        try:
-            import ray
-        except ModuleNotFoundError:
-            raise MissingExtraError("ray", "ray", "--engine ray") from None
-        self._ray = ray
-        self._started = not ray.is_initialized()
-        if self._started:
-            try:
-                ray.init(address=self._address or None, log_to_driver=False, include_dashboard=False)
-            except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-                first = str(error).strip().splitlines()[0]
-                raise KrissError(
-                    f"no Ray cluster can be used at '{self._address or 'this machine'}': {first}"
-                ) from None
-        nodes = ray.nodes()  # type: ignore[no-untyped-call]
+        self._session = ray_cluster(self._address)
+        self._ray = ray = self._session.__enter__()
+        nodes = ray.nodes()
         self._actors = [self._place(node) for node in nodes if node["Alive"] and node["Resources"].get("CPU")]
         return self
 
@@ -81,8 +70,7 @@ class Cluster:
             self._ray.get([actor.close.remote() for actor in self._actors])
         for actor in self._actors:
             self._ray.kill(actor)
-        if self._started:
-            self._ray.shutdown()
+        self._session.__exit__(None, None, None)
 
     def mine(self, shards: Iterable[int]) -> Iterator[dict[str, Any]]:
         """Hand out shards to nodes as they become free, and pass on what happens."""
