@@ -7,7 +7,7 @@ import pickle
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,10 @@ from kriss.cli import run
 from kriss.encoder import export
 from kriss.encoder.config import EncoderConfig
 from kriss.encoder.model import Encoder
+from kriss.encoder.quantize import quantize
 from kriss.encoder.samples import sample_entities, sample_mentions
 from kriss.encoder.session import OnnxEncoder, Precision
+from kriss.encoder.windows import Sequences
 from kriss.errors import ArtifactError, ConfigError, DamagedError, DriftError, KrissError
 from tests.conftest import contents, write_tsv
 
@@ -207,13 +209,11 @@ def test_an_int8_graph_that_drifts_is_refused(
 def test_a_half_written_precision_is_removed(
     tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = export.quantize
-
-    def fail_second(source: Path, target: Path) -> None:
+    def fail_second(source: Path, target: Path, sequences: Iterable[Sequences]) -> None:
         if "references" in target.name:
             target.write_bytes(b"half")
             raise OSError("disk full")
-        real(source, target)
+        quantize(source, target, sequences)
 
     monkeypatch.setattr(export, "quantize", fail_second)
     with pytest.raises(OSError, match="disk full"):
@@ -240,7 +240,7 @@ def test_what_a_session_cannot_open(tiny_encoder: Path, tmp_path: Path) -> None:
 
     def refusal(kind: type[KrissError], **options: Any) -> str:
         with pytest.raises(kind) as error:
-            OnnxEncoder.load(folder, **options)
+            OnnxEncoder.load(folder, **options).open("mention")
         assert "\n" not in str(error.value)
         return str(error.value)
 

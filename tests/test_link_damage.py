@@ -87,12 +87,18 @@ def owners(change: Callable[[list[int]], list[int]]) -> Damage:
     return rewrite
 
 
-GRAPHS = "encoder/onnx/mention.onnx", "encoder/onnx/references.onnx"
+GRAPH = "encoder/onnx/mention.onnx"
 
 
 def other_encoder(folder: Path) -> None:
-    """Put the graph of references in the place of that of mentions: the same size, other vectors."""
-    shutil.copyfile(folder / GRAPHS[1], folder / GRAPHS[0])
+    """Put a graph there with other weights, as the same model has after another training; it has the same size."""
+    model, size = onnx.load(folder / GRAPH), (folder / GRAPH).stat().st_size
+    for weights in model.graph.initializer:
+        values = onnx.numpy_helper.to_array(weights)
+        if values.ndim == 2 and values.dtype == np.float32:
+            weights.CopyFrom(onnx.numpy_helper.from_array(np.ascontiguousarray(values[::-1]), weights.name))
+    onnx.save(model, folder / GRAPH)
+    assert (folder / GRAPH).stat().st_size == size
 
 
 def narrow_encoder(folder: Path) -> None:
@@ -108,7 +114,7 @@ def narrow_encoder(folder: Path) -> None:
     ]
     graph = onnx.helper.make_graph(nodes, "narrow", inputs, [output], [ones, axes])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9)
-    onnx.save(model, folder / GRAPHS[0])
+    onnx.save(model, folder / GRAPH)
 
 
 def gone(folder: Path) -> None:
@@ -128,13 +134,13 @@ PLAIN: list[tuple[Damage, type[KrissError], str]] = [
     (manifest(kind="encoder"), WrongKindError, "holds an encoder; this command needs a linker"),
     (manifest(facts={}), DamagedError, "has no weight of references"),
     (manifest(config={"precision": "fp4"}), KrissError, "precision"),
-    (manifest(config={"per_entity": "many"}), KrissError, "per_entity"),
+    (manifest(config={}), KrissError, "precision"),
     (truncated("vectors/index.faiss"), DamagedError, r"index\.faiss has \d+ bytes where \d+ were written"),
     (truncated("prototypes.arrow"), DamagedError, r"prototypes\.arrow has \d+ bytes"),
     (truncated("ontology/entities.arrow"), DamagedError, r"entities\.arrow has \d+ bytes"),
     (missing("references.npy"), DamagedError, r"references\.npy is missing"),
     (missing("calibration.json"), DamagedError, r"calibration\.json is missing"),
-    (missing(GRAPHS[0]), DamagedError, r"mention\.onnx is missing"),
+    (missing(GRAPH), DamagedError, r"mention\.onnx is missing"),
     (missing("encoder/tokenizer.json"), DamagedError, r"tokenizer\.json is missing"),
 ]
 MENDED: list[tuple[Damage, type[KrissError], str]] = [
@@ -159,7 +165,7 @@ MENDED: list[tuple[Damage, type[KrissError], str]] = [
     (content("calibration.json", '{"fits": [{"a": 1}], "context": 1, "queries": 1}'), DamagedError, "cannot be read"),
     (garbage("encoder/tokenizer.json"), DamagedError, r"tokenizer\.json is no tokenizer"),
     (content("encoder/encoder.json", "{}"), ArtifactError, r"encoder\.json"),
-    (garbage(GRAPHS[0]), DamagedError, r"mention\.onnx is no graph that ONNX Runtime reads"),
+    (garbage(GRAPH), DamagedError, r"mention\.onnx is no graph that ONNX Runtime reads"),
     (other_encoder, DamagedError, "is not the encoder that the linker was built with; put that back, or build"),
     (narrow_encoder, DamagedError, "is not the encoder that the linker was built with"),
     (cut_ngrams, DamagedError, "do not belong together"),

@@ -9,7 +9,6 @@ A graph is compared with torch before anybody relies on it, on `samples` of many
 from __future__ import annotations
 
 import logging
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,19 +19,19 @@ import numpy as np
 import onnx
 import torch
 from numpy.typing import NDArray
-from onnxruntime.quantization import QuantType, quantize_dynamic
-from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from kriss.artifacts import MANIFEST, check_target, create, file_digest, open_artifact
 from kriss.config import from_mapping, to_mapping
 from kriss.encoder.base import locate
 from kriss.encoder.config import EncoderConfig
 from kriss.encoder.model import Encoder, Tower
+from kriss.encoder.quantize import quantize
 from kriss.encoder.samples import sample_entities, sample_mentions
 from kriss.encoder.session import PARTS, Part, Precision, onnx_file, open_graph
 from kriss.encoder.settings import SETTINGS
 from kriss.encoder.windows import Batch, Sequences
 from kriss.errors import ConfigError, DriftError
+from kriss.records import Mention
 
 Needed = tuple[float, float]
 """The least mean and the least minimum of the cosines."""
@@ -57,13 +56,15 @@ def export_onnx(encoder: Encoder, folder: Path, *, int8: bool) -> dict[str, Any]
         "mention": encoder.windows.mentions(sample_mentions()),
         "references": encoder.windows.references(sample_entities()),
     }
+    bare = [Mention.bare(mention.surface) for mention in sample_mentions()]
+    more: dict[Part, list[Sequences]] = {"mention": [encoder.windows.mentions(bare)], "references": []}
     expected = {part: encoder.vectors(towers[part], sequences[part], _SIZE) for part in PARTS}
 
     def trace(part: Part, file: Path) -> None:
         _trace(towers[part], sequences[part], file)
 
     def shrink(part: Part, file: Path) -> None:
-        quantize(onnx_file(folder, part, "fp32"), file)
+        quantize(onnx_file(folder, part, "fp32"), file, [sequences[part], *more[part]])
 
     facts = {"fp32": _write(folder, "fp32", trace, sequences, expected)}
     if int8:
@@ -161,14 +162,6 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         registry.setLevel(level)
-
-
-def quantize(source: Path, target: Path) -> None:
-    """Write a graph with weights of eight bits, each channel with its own scale."""
-    with tempfile.TemporaryDirectory() as folder:
-        prepared = Path(folder) / "prepared.onnx"
-        quant_pre_process(source, prepared, skip_symbolic_shape=True)
-        quantize_dynamic(prepared, target, weight_type=QuantType.QInt8, per_channel=True)
 
 
 def export_encoder(

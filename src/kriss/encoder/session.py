@@ -5,9 +5,8 @@
 
 Same sequences, same methods and, to rounding, same vectors as `kriss.encoder.model.Encoder`.
 
-Here a vector does not depend on what it is encoded with, to the last bit: batches are not padded, and
-in int8, where ONNX Runtime scales the numbers of a whole batch together (cosines down to 0.986 between
-one batch and another), a sequence is its own batch. The batches are shared by threads.
+Here a vector does not depend on what it is encoded with, to the last bit: batches are not padded, and the
+scales of the eight-bit graphs are fixed (`kriss.encoder.quantize`). The batches are shared by threads.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal, Self, cast
+from weakref import WeakSet
 
 import numpy as np
 import onnxruntime
@@ -31,8 +31,10 @@ from kriss.records import Entity, Mention
 Precision = Literal["fp32", "int8"]
 Part = Literal["mention", "references"]
 PARTS: tuple[Part, ...] = ("mention", "references")
-_SIZE: dict[Precision, int] = {"fp32": 16, "int8": 1}
+_SIZE = 16
 """Sequences in a batch; larger ones are no faster on a CPU."""
+_SLOW = ["SkipLayerNormFusion"]
+"""What ONNX Runtime would fuse into an operation that is slower than its parts."""
 Run = Callable[[Batch], NDArray[np.float32]]
 
 
@@ -58,8 +60,12 @@ class OnnxEncoder:
         self._graphs: dict[Part, Run] = {}
         for part in PARTS:
             _check(folder, part, precision)
-        self._workers = ThreadPoolExecutor(threads or len(os.sched_getaffinity(0)))
+        self._start_workers()
+        _fork_proof.add(self)
         self.windows = Windows.load(folder / TOKENIZER, tokens, config)
+
+    def _start_workers(self) -> None:
+        self._workers = ThreadPoolExecutor(self._options[2] or len(os.sched_getaffinity(0)))
 
     @classmethod
     def load(cls, folder: Path, precision: Precision = "fp32", threads: int = 0) -> Self:
@@ -96,7 +102,19 @@ class OnnxEncoder:
 
     def _encode(self, sequences: Sequences, part: Part) -> NDArray[np.float32]:
         run = self.open(part)
-        return sequences.encode(run, _SIZE[self.precision], padded=False, workers=self._workers)
+        return sequences.encode(run, _SIZE, padded=False, workers=self._workers)
+
+
+_fork_proof: WeakSet[OnnxEncoder] = WeakSet()
+
+
+def _renew_workers() -> None:
+    """Give encoders new threads in a forked process: those that it inherits do not run, and would be waited for."""
+    for encoder in list(_fork_proof):
+        encoder._start_workers()
+
+
+os.register_at_fork(after_in_child=_renew_workers)
 
 
 def open_graph(file: Path, threads: int = 0) -> Run:
@@ -104,7 +122,9 @@ def open_graph(file: Path, threads: int = 0) -> Run:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     try:
-        session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            file, options, providers=["CPUExecutionProvider"], disabled_optimizers=_SLOW
+        )
     except Exception as error:  # noqa: BLE001 - ONNX Runtime has a dozen kinds without a common base
         reason = " ".join(str(error).split())[:200]
         raise DamagedError(f"{file} is no graph that ONNX Runtime reads ({reason}); export the encoder again") from None

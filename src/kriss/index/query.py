@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Lock
 from typing import Protocol
 
 import numpy as np
@@ -16,6 +17,31 @@ class EncodesMentions(Protocol):
 
     def mentions(self, mentions: Sequence[Mention], /) -> NDArray[np.float32]:
         """Return c for each mention."""
+
+
+class Remembering:
+    """An encoder that keeps the vectors of the bare names it met last: texts say the same name again and again."""
+
+    def __init__(self, encoder: EncodesMentions, most: int = 8192) -> None:
+        self._encoder = encoder
+        self._most = most
+        self._known: dict[Mention, NDArray[np.float32]] = {}
+        self._lock = Lock()
+
+    def mentions(self, mentions: Sequence[Mention], /) -> NDArray[np.float32]:
+        """Return c for each mention; a vector does not depend on when it was made."""
+        with self._lock:
+            known = {mention: self._known[mention] for mention in mentions if mention in self._known}
+        new = [mention for mention in dict.fromkeys(mentions) if mention not in known]
+        encoded = self._encoder.mentions(new)
+        found = known | dict(zip(new, encoded, strict=True))
+        with self._lock:
+            for mention in new:
+                if not mention.left and not mention.right:
+                    self._known[mention] = found[mention].copy()
+            while len(self._known) > self._most:
+                del self._known[next(iter(self._known))]
+        return np.stack([found[mention] for mention in mentions]) if mentions else encoded
 
 
 def query_vectors(encoder: EncodesMentions, mentions: Sequence[Mention], context: float) -> NDArray[np.float32]:

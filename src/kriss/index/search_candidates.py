@@ -7,6 +7,7 @@ index would go through BLAS from twenty queries on, and are therefore asked for 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -19,8 +20,11 @@ from numpy.typing import NDArray
 from kriss.errors import DamagedError
 from kriss.index.search_exact import blank
 from kriss.index.vectors_kept import Rows, Vectors
+from kriss.index.vectors_threads import threads
 
 faiss: Any = _faiss  # the types that it comes with lack, or have wrong, most of what is used here
+# OpenMP's threads do not live on in a forked process, and FAISS would wait for them.
+os.register_at_fork(after_in_child=lambda: faiss.omp_set_num_threads(1))
 _TYPES = {
     "flat": faiss.IndexFlatIP,
     "fp16": faiss.IndexScalarQuantizer,
@@ -72,8 +76,9 @@ class Candidates:
         chosen: object,
         keep: NDArray[np.bool_] | None,
     ) -> tuple[Vectors, Rows]:
-        turned = np.vstack([self._rotation.apply(query) for query in queries[:, None]])
-        scores, lists = self._probes(turned, keep)
+        with threads(1):  # others would only wait, busily, for the next of many short calls
+            turned = np.vstack([self._rotation.apply(query) for query in queries[:, None]])
+            scores, lists = self._probes(turned, keep)
         params = faiss.IVFRaBitQSearchParameters(nprobe=lists.shape[1], qb=_QUERY_BITS, sel=chosen)
         found, rows = blank(len(queries), fetch)
         pointers = [faiss.swig_ptr(array) for array in (turned, lists, scores, found, rows)]  # Python's has no filters

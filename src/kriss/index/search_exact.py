@@ -84,6 +84,8 @@ def scan(queries: Vectors, k: int, kept: Kept, longest: float, rows: Rows | None
             with np.errstate(over="ignore", invalid="ignore"):
                 rough = asked @ block.T
             better, places = _better(rough, best.min(axis=1), block_rows)
+            if not better.size:
+                continue
             both, places = np.hstack([best, better]), np.hstack([found, places])
             top = np.argpartition(both, both.shape[1] - fetch, axis=1)[:, -fetch:]
             best, found = np.take_along_axis(both, top, axis=1), np.take_along_axis(places, top, axis=1)

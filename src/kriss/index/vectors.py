@@ -40,8 +40,10 @@ _MANY = 8
 several hundred. Both are exact, so that the answer is the same."""
 _SPARSE = 0.1
 """Share of rows below which a filter leaves too little of a graph to walk on."""
-_EXTRA = 16
-"""Candidates beyond those that the factor of refinement gives: it matters for a k of one."""
+_EXTRA, _NEAR, _FAR = 16, 64, 2
+"""Candidates beyond those that the factor of refinement gives, which matter for a k of one; up to which k that
+factor holds, and the one for what is asked beyond: codes err by as much there, where neighbours lie denser, but
+an error moves a row by a smaller share of k."""
 
 
 class Index:
@@ -120,7 +122,8 @@ class Index:
                 return scan(queries, k, self._kept, self._longest, None if keep is None else np.flatnonzero(keep))
             return settle(queries, k, available, partial(self._faiss.find, keep=keep), self._kept, self._longest)
         scores, rows = blank(len(queries), k)
-        _, found = self._faiss.find(queries, min(available, self._refine * k + _EXTRA), keep)
+        fetch = self._refine * min(k, _NEAR) + _FAR * max(k - _NEAR, 0) + _EXTRA
+        _, found = self._faiss.find(queries, min(available, fetch), keep)
         for which, query in enumerate(queries):
             candidates = found[which][found[which] >= 0]
             if len(candidates) < k:  # too few lie where it was looked

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from kriss.errors import ConfigError, InputError
 from kriss.index.vectors_kept import BLOCK, Vectors
+from kriss.index.vectors_threads import threads
 
 faiss: Any = _faiss  # the types that it comes with lack, or have wrong, most of what is used here
 
@@ -190,22 +191,12 @@ def _write_graph(folder: Path, work: _Blocks, seed: int) -> dict[str, Any]:
     index = faiss.IndexHNSWSQ(work.width, faiss.ScalarQuantizer.QT_8bit, _LINKS, faiss.METRIC_INNER_PRODUCT)
     index.hnsw.efConstruction = _BREADTH
     index.train(work.sample(_TRAIN, seed))
-    with _threads(1), _exact(folder, work) as exact:  # two threads would race for links
+    with threads(1), _exact(folder, work) as exact:  # two threads would race for links
         for block in work:
             index.add(block)
             exact.write(_half(block))
     faiss.write_index(index, str(folder / INDEX))
     return {"refine": 2, "breadth": 1024}
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(count)
-    try:
-        yield
-    finally:
-        faiss.omp_set_num_threads(before)
 
 
 def _write_lists(folder: Path, work: _Blocks, seed: int) -> dict[str, Any]:

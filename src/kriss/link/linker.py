@@ -24,11 +24,10 @@ from kriss.config import from_mapping, to_mapping
 from kriss.encoder.session import OnnxEncoder, Precision
 from kriss.errors import ConfigError, DamagedError, InputError, UnknownEntityError
 from kriss.index.calibrate import Calibration
-from kriss.index.config import IndexConfig
 from kriss.index.layout import ENCODER, LEARNED, NGRAMS, ONTOLOGY, PROTOTYPES, REFERENCES, VECTORS
 from kriss.index.ngrams import NgramIndex
 from kriss.index.prototypes import CONTEXT, Prototypes
-from kriss.index.query import query_vectors
+from kriss.index.query import Remembering, query_vectors
 from kriss.index.vectors import Index
 from kriss.link.abbreviations import abbreviations, expand
 from kriss.link.bracketed import parse_bracketed
@@ -60,8 +59,8 @@ class Linker:
         self._threads = threads
         folder = artifact.path
         self.ontology = Ontology.load(folder / ONTOLOGY)
-        self._built = from_mapping(IndexConfig, artifact.config, str(folder / MANIFEST))
-        self.encoder = OnnxEncoder.load(folder / ENCODER, self._built.precision, threads)
+        self.encoder = OnnxEncoder.load(folder / ENCODER, artifact.config.get("precision", ""), threads)
+        self._remembering = Remembering(self.encoder)
         self._weight = _weight_of_references(artifact)
         self._is_checked = False
         self.prototypes = _map_prototypes(folder / PROTOTYPES, len(self.ontology))
@@ -148,7 +147,7 @@ class Linker:
     def _link(self, mentions: Sequence[Mention], top: int) -> list[Link]:
         expanded = self._expanded(mentions) if self.config.abbreviations else [""] * len(mentions)
         asked = [encodable(replace(m, surface=long) if long else m) for m, long in zip(mentions, expanded, strict=True)]
-        queries = query_vectors(self.encoder, asked, self.context)
+        queries = query_vectors(self._remembering, asked, self.context)
         learned = self.learned.now()
         spelled = ["" if mention.masked else mention.surface for mention in asked]
         found = self.search(queries, spelled, learned, max(top, 2))
@@ -179,7 +178,7 @@ class Linker:
         [stored] = self._index.vectors(np.zeros(1, dtype=np.int64))
         built = stored - self._weighed(np.asarray(self._references[self.prototypes.entity[0]], dtype=np.float32))
         alike = found.shape == built.shape and found @ built / np.linalg.norm(found) / np.linalg.norm(built)
-        if not alike >= _ALIKE[self._built.precision]:
+        if not alike >= _ALIKE[self.encoder.precision]:
             raise DamagedError(
                 f"{self.artifact.path / ENCODER} is not the encoder that the linker was built with; put that back, "
                 "or build the linker again"
