@@ -202,7 +202,7 @@ def scispacy(given: dict[str, Any], work: Path) -> dict[str, Any]:
     surfaces = work / "surfaces.json"
     surfaces.write_text(json.dumps([mention.surface for mention in read_mentions(given)]), encoding="utf-8")
     python = peer_python("candidates", work)
-    command = [python, str(HERE / "peers" / "candidates" / "run.py"), str(names), str(surfaces), str(work / "scispacy")]
+    command = [python, str(HERE / "peers" / "candidates" / "run.py"), str(names), str(surfaces)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     print(f"scispacy: {answer}", file=sys.stderr)

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ import pytest
 from kriss.errors import ArtifactError, KrissError
 from kriss.index.build import build_linker
 from kriss.index.config import IndexConfig
+from kriss.link import learned as learned_module
 from kriss.link.linker import Linker
 from kriss.records import Mention
 from tests.conftest import contents
@@ -90,6 +92,29 @@ def test_two_writers_and_readers_at_once(taught: Path) -> None:
     assert len({*printed[0], *printed[1]}) == 50
     examples = {example.id: example.evidence.document for example in linker.examples()}
     assert examples == {one: str(number) for number in range(2) for one in printed[number]}
+
+
+def test_threads_link_while_one_teaches(taught: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learned_module, "TAIL", 2)
+    linker = load(taught)
+    supervised, done = linker.with_options(mode="supervised"), threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            before = len(linker.examples())
+            [link] = supervised.link([COLD])
+            assert bool(link.candidates) or not before
+            assert len(linker.examples()) >= before
+
+    with ThreadPoolExecutor(3) as readers:
+        looks = [readers.submit(read) for _ in range(3)]
+        for number in range(40):
+            example = linker.add(COLD, f"X:{number % 38:03d}")
+            assert linker.examples()[-1].id == example
+        done.set()
+        for look in looks:
+            look.result()
+    assert len(load(taught).examples()) == 40
 
 
 @pytest.mark.parametrize("where", ["pwrite", "fsync"])
@@ -185,8 +210,19 @@ def test_examples_of_another_encoder_are_refused(tiny_encoder: Path, taught: Pat
         lambda linker: linker.examples(),
     ]
     for act in actions:
-        with pytest.raises(KrissError, match="were learned with another encoder than the linker's; remove the folder"):
+        with pytest.raises(KrissError, match="were learned with another encoder than the linker's, or"):
             act(load(other))
+
+
+def test_examples_of_another_weight_are_refused(tiny_encoder: Path, tmp_path: Path) -> None:
+    here, (one, other) = world(), (tmp_path / "one", tmp_path / "other")
+    for out, weight in ((one, 1.0), (other, 0.5)):
+        config = IndexConfig(references=weight, ngrams=False)
+        build_linker(config, here.ontology, here.mentions, tiny_encoder, out, threads=1)
+    load(one).add(COLD, "X:001")
+    shutil.copytree(one / "learned", other / "learned")
+    with pytest.raises(KrissError, match="or another weight of references; remove the folder and learn them again"):
+        load(other).link([COLD])
 
 
 def test_examples_of_another_ontology_are_refused(taught: Path, ward: Path) -> None:

@@ -1,10 +1,10 @@
 """scispaCy's candidate generator on names that it is given.
 
-    python run.py NAMES SURFACES FOLDER
+    python run.py NAMES SURFACES
 
-NAMES is its own JSON-lines form of a knowledge base, SURFACES a JSON list of mentions, FOLDER where its index
-of character 3-grams is written. One JSON object is printed: seconds for all mentions at once, as its
-linker would ask for those of a document, with its default of 30 neighbours; building is timed apart.
+NAMES is its own JSON-lines form of a knowledge base, SURFACES a JSON list of mentions. One JSON object is printed:
+seconds for all mentions at once, as its linker would ask for those of a document, with its default of 30
+neighbours; building its index of character 3-grams is timed apart.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ import time
 from pathlib import Path
 
 
-def main(names: Path, surfaces: Path, folder: Path) -> None:
+def main(names: Path, surfaces: Path) -> None:
     """Build the index, look the mentions up, and print how long both took."""
-    from scispacy.candidate_generation import (  # type: ignore[import-not-found]
-        CandidateGenerator,
-        create_tfidf_ann_index,
-    )
+    from scispacy import candidate_generation  # type: ignore[import-not-found]
+    from scispacy.candidate_generation import CandidateGenerator  # type: ignore[import-not-found]
     from scispacy.linking_utils import KnowledgeBase  # type: ignore[import-not-found]
 
-    folder.mkdir(parents=True, exist_ok=True)
+    # It refuses to build with a scipy that cannot save float16; nothing is saved here.
+    candidate_generation.scipy_supports_sparse_float16 = lambda: True
     base = KnowledgeBase(str(names))
     began = time.perf_counter()
-    aliases, vectorizer, index = create_tfidf_ann_index(str(folder), base)
+    aliases, vectorizer, index = candidate_generation.create_tfidf_ann_index(None, base)
     built = time.perf_counter() - began
     generator = CandidateGenerator(index, vectorizer, aliases, base)
     mentions = json.loads(surfaces.read_text(encoding="utf-8"))
@@ -37,4 +36,4 @@ def main(names: Path, surfaces: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:4]))
+    main(*map(Path, sys.argv[1:3]))

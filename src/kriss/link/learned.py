@@ -108,7 +108,7 @@ class Learned:
         self._ontology = ontology
         self._encoder = encoder
         self._kind: Kind = kind
-        self._lock = threading.RLock()
+        self._looking, self._writing = threading.Lock(), threading.Lock()  # a look need not wait for a fold
         self._now = Snapshot()
 
     def now(self) -> Snapshot:
@@ -116,7 +116,7 @@ class Learned:
         known = self._now
         if self._token(known.generation) == known.token:
             return known
-        with self._lock:
+        with self._looking:
             for _ in range(100):
                 before = _stamp(self._folder / STATE)
                 try:
@@ -132,7 +132,7 @@ class Learned:
     @contextmanager
     def writing(self) -> Iterator[Snapshot]:
         """Hold the lock, and see what all writers before have written."""
-        with self._lock, self._open_lock() as lock:
+        with self._writing, self._open_lock() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             try:
                 if not (self._folder / STATE).is_file():
@@ -168,7 +168,7 @@ class Learned:
         except (OSError, RuntimeError):
             shutil.rmtree(segment, ignore_errors=True)
             raise
-        self._now = self._look()
+        self.now()
         self._remove_all_but(number)
 
     def _write_segment(self, segment: Path, now: Snapshot) -> None:
@@ -268,8 +268,8 @@ class Learned:
             raise VersionError(f"{self._folder} is of format {found}, newer than this kriss: upgrade kriss")
         if encoder != self._encoder:
             raise ArtifactError(
-                f"the examples in {self._folder} were learned with another encoder than the linker's; remove the "
-                "folder and learn them again"
+                f"the examples in {self._folder} were learned with another encoder than the linker's, or another "
+                "weight of references; remove the folder and learn them again"
             )
         return generation, issued
 

@@ -72,10 +72,8 @@ class Linker:
             )
         self._calibration = Calibration.load(folder)
         self._ngrams = NgramIndex.open(folder / NGRAMS) if (folder / NGRAMS).is_dir() else None
-        encoder = sha256(
-            "".join(f"{name}{artifact.files[name]['sha256']}" for name in _encoder_files(artifact)).encode()
-        )
-        self.learned = Learned(folder / LEARNED, encoder.hexdigest(), self._index.kind, self.ontology)
+        made_by = _digest_of_encoder(artifact, self._weight)
+        self.learned = Learned(folder / LEARNED, made_by, self._index.kind, self.ontology)
         self._configure(config or LinkConfig())
 
     @classmethod
@@ -364,8 +362,11 @@ def _map_references(file: Path, count: int, width: int) -> NDArray[Any]:
     return references
 
 
-def _encoder_files(artifact: Artifact) -> list[str]:
-    return sorted(name for name in artifact.files if name.startswith(f"{ENCODER}/"))
+def _digest_of_encoder(artifact: Artifact, weight: np.float32) -> str:
+    """Return a name for what vectors are made by: linkers that have it in common could share their examples."""
+    files = sorted(name for name in artifact.files if name.startswith(f"{ENCODER}/"))
+    parts = [f"{name}{artifact.files[name]['sha256']}" for name in files]
+    return sha256("".join([*parts, f"references {weight}"]).encode()).hexdigest()
 
 
 def _gold(mention: Mention, document: str, offset: int, example: str) -> Evidence:
