@@ -4,7 +4,7 @@
     fp16   float16, exact but for that rounding          2
     sq8    eight-bit codes, all of them looked at        1, and 2 on disk
     hnsw   a graph over eight-bit codes                  1 and 270 bytes a vector, and 2 on disk
-    ivf    lists of two-bit codes, the likeliest read    ¼ and 36 bytes a vector, and 2 on disk
+    ivf    lists of two-bit codes, the likeliest read    ¼ and 30 bytes a vector, and 2 on disk
 
     build(folder, vectors, choose(*vectors.shape))
     index = Index.open(folder)

@@ -49,7 +49,7 @@ With 4 million vectors of width 384 in 4096 lists, on one core (benchmarks/index
 
     lists read           64      128      128      128      256
     candidates            6        3        6       10        6
-    recall at 64      0.981    0.982    0.990    0.991    0.994
+    recall at 64      0.983    0.983    0.990    0.991    0.994
     ms a query          3.9      5.5      5.8      7.5     10.0
 
 Three or four bits would need half the candidates, but take 0.7 or 0.9 GB where two take 0.5, and scan slower.
@@ -65,7 +65,7 @@ def choose(count: int, width: int) -> Kind:
     """Return the kind that `--index auto` means for so many vectors: flat up to half a GB, then ivf.
 
     Flat misses nothing, and up to there (350,000 vectors of width 384) a core answers a query in 30 ms, or in
-    12 when many are asked at once: about what encoding the mention costs. Beyond, time and memory would go
+    13 when many are asked at once: about what encoding the mention costs. Beyond, time and memory would go
     on growing with the count; ivf takes a twelfth of the memory and, at 4 million, 6 ms, for a hundredth of
     the recall at 64. The others are for those who ask: fp16 and sq8 save memory but no time, and a graph
     is as fast as the lists in five times their memory, after a build by one thread.
