@@ -227,15 +227,15 @@ class Linker:
     ) -> list[str]:
         """Learn many examples at once: all of them, or none if one is bad.
 
-        An example is seen as a query is, with the calibrated weight of the context: so it is found by the same
-        name in another context, as the names in the index are.
+        An example is seen as this linker sees a query, with the same weight of the context: so it is also found
+        by the same name in another context, as the names in the index are.
         """
         mentions = [storable(as_mention(given)) for given, _ in examples]
         places = list(zip(documents or [""] * len(examples), offsets or [0] * len(examples), strict=True))
         known = self.learned.now()
         targets = [self._known(entity, known, names or {}) for _, entity in examples]
         self._check_encoder()
-        vectors = query_vectors(self._remembering, mentions, self._calibration.context)
+        vectors = query_vectors(self._remembering, mentions, self.context)
         with self.learned.writing() as learned:
             fresh = {e: n for e, n in (names or {}).items() if e in targets and not self._has(e, learned)}
             records, references = self._new_entities(fresh, learned.issued)
