@@ -101,7 +101,8 @@ def scan(queries: Vectors, k: int, kept: Kept, longest: float, rows: Rows | None
 
 def _better(rough: Vectors, floors: Vectors, rows: Rows) -> tuple[Vectors, Rows]:
     """Return, for each query, the scores above its floor, and their rows: few, after the first blocks."""
-    query, place = np.nonzero(rough > floors[:, None])
+    # Of a flat array: numpy looks for what is true in one of two dimensions thirty times as slowly.
+    query, place = np.divmod(np.flatnonzero(rough > floors[:, None]), rough.shape[1])
     counts = np.bincount(query, minlength=len(rough))
     within = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
     scores, found = blank(len(rough), int(counts.max(initial=0)))

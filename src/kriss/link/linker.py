@@ -198,7 +198,7 @@ class Linker:
     def _name(self, entity: int | str, learned: Snapshot) -> tuple[str, str]:
         if isinstance(entity, str):
             return entity, learned.entities[entity][0]
-        return self.ontology.id_at(entity), self.ontology.names_at(entity)[0]
+        return self.ontology.id_at(entity), self.ontology.name_at(entity)
 
     def _evidence(self, row: int, learned: Snapshot) -> Evidence:
         """Return a prototype: those of the index count from 0, those that were learned go on behind them."""

@@ -111,6 +111,10 @@ class Ontology:
             xrefs=self._xrefs[row],
         )
 
+    def name_at(self, row: int) -> str:
+        """Return the preferred name of the entity in a row."""
+        return self._text[self._ends[row - 1] if row else 0]
+
     def names_at(self, row: int) -> list[str]:
         """Return the names of the entity in a row, the preferred one first."""
         start = self._ends[row - 1] if row else 0
