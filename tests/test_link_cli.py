@@ -276,15 +276,15 @@ def found_in(path: Path, file: Path, capsys: pytest.CaptureFixture[str], *option
 def test_annotate_finds_names(clinic: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "a.jsonl"
     texts = [
-        "In MS test, Multiple sclerosis and colon cancer, not cancerous but cancer.",
+        "In MS test, Multiple sclerosis and colon cancer, not cancerous but cancer; MS in ms.",
         "Nothing at all.",
         "Aspirin.",
     ]
     file.write_text("".join(json.dumps({"id": str(n), "text": text}) + "\n" for n, text in enumerate(texts)))
-    expected = [["MS test", "Multiple sclerosis", "colon cancer", "cancer"], [], ["Aspirin"]]
+    expected = [["MS test", "Multiple sclerosis", "colon cancer", "cancer", "MS"], [], ["Aspirin"]]
     assert found_in(clinic, file, capsys) == expected
     assert run(["annotate", str(clinic), str(file), "--to", "pubtator", "--out", str(tmp_path / "o")]) == 0
-    assert capsys.readouterr().err.endswith("5 of 5 mentions linked in 3 documents\n")
+    assert capsys.readouterr().err.endswith("6 of 6 mentions linked in 3 documents\n")
     spans = [
         [text[s.start : s.end] for s in d.spans]
         for text, d in zip(texts, read_annotated([tmp_path / "o"]), strict=True)

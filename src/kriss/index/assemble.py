@@ -15,11 +15,10 @@ from kriss.index import ngrams, vectors
 from kriss.index.calibrate import WEIGHTS, Calibration, Question, calibrate, dev_questions, name_questions, usable
 from kriss.index.config import IndexConfig
 from kriss.index.encode import Block, Progress, joined
-from kriss.index.layout import NAMES, NGRAMS, PROTOTYPES, REFERENCES, VECTORS
+from kriss.index.layout import LOOKED_FOR, NAMES, NGRAMS, PROTOTYPES, REFERENCES, VECTORS
 from kriss.index.prototypes import KINDS, Prototypes
 from kriss.index.query import query_vectors
 from kriss.index.weights import choose_weight
-from kriss.mine.config import MineConfig
 from kriss.mine.names import write_names
 from kriss.ontology import Ontology
 
@@ -66,7 +65,7 @@ class Assembly:
             ngrams.build(self._folder / NGRAMS, self._ontology.names_table())
         with suppress(InputError):  # no name that could stand in text: then none are looked for
             (self._folder / NAMES).mkdir()
-            write_names(self._ontology.names_table(), MineConfig(), self._folder / NAMES)
+            write_names(self._ontology.names_table(), LOOKED_FOR, self._folder / NAMES)
         progress({"event": "calibrating"})
         index = vectors.Index.open(self._folder / VECTORS)
         calibration = calibrate(self._encoder, index, self._prototypes, questions, WEIGHTS if from_dev else (0.0,))

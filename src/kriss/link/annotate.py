@@ -11,7 +11,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from kriss.errors import ArtifactError, ConfigError, MissingExtraError
-from kriss.index.layout import NAMES
+from kriss.index.layout import LOOKED_FOR, NAMES
 from kriss.link.linker import Linker
 from kriss.link.spans import Annotated, Span
 from kriss.mine.config import MineConfig
@@ -57,7 +57,7 @@ class Dictionary:
         folder = linker.artifact.path / NAMES
         if not (folder / "keys.arrow").is_file():
             raise ArtifactError(f"{linker.artifact.path} has no names that can be looked for in text; give --spacy")
-        self._matchers = [Matcher(_SharedToo(folder, MineConfig()))]
+        self._matchers = [Matcher(_SharedToo(folder, LOOKED_FOR))]
         surfaces = {example.evidence.surface for example in linker.examples()}
         if taught := sorted(surface for surface in surfaces if any(map(str.isalpha, surface))):
             self._matchers.append(_taught(taught))
