@@ -9,4 +9,4 @@ ONTOLOGY, ENCODER, NAMES = "ontology", "encoder", "names"
 LEARNED = "learned"
 """Where a linker keeps what it is taught after it was built; not in the manifest, for it changes."""
 LOOKED_FOR = MineConfig(min_length=2)
-"""How names are found in text that is to be annotated: `MS` too, which mining leaves out as too often something else."""
+"""How names are found in text that is annotated: `MS` too, which mining passes over as too short."""
