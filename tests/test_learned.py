@@ -102,7 +102,7 @@ def test_a_learned_vector_is_mention_plus_reference(weight: float, tiny_encoder:
     here, path = world(), tmp_path / "linker"
     config = IndexConfig(references=weight, ngrams=False)
     build_linker(config, here.ontology, here.mentions, tiny_encoder, path, threads=1)
-    linker, encoder = load(path, context=1.0, abbreviations=False), OnnxEncoder.load(tiny_encoder, threads=1)
+    linker, encoder = load(path, context=1.0, abbreviations=False, gold=0.0), OnnxEncoder.load(tiny_encoder, threads=1)
     long = Mention("pain " * 300, "cold", " left" * 300)
     linker.add_all([(COLD, "X:003"), (long, "X:004"), (COLD, "NEW")], names={"NEW": "brand new thing"})
     new = encoder.references([Entity("NEW", "brand new thing")])[0]

@@ -32,6 +32,9 @@ Ids = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Link to these entities alone: a file of ids, one a line.")
 ]
 Threshold = Annotated[float, typer.Option(metavar="P", help="Link to nothing where it is less likely right than this.")]
+Gold = Annotated[
+    float, typer.Option(metavar="W", help="How much more a learned example counts; 0 for no more than others.")
+]
 Mode = Annotated[
     str, typer.Option(metavar="MODE", help="lazy: all prototypes; self-supervised; supervised: learned ones alone.")
 ]
@@ -64,6 +67,7 @@ def link(
     types: Types = "",
     ids: Ids = None,
     threshold: Threshold = 0.0,
+    gold: Gold = 0.05,
     mode: Mode = "lazy",
     threads: Threads = 0,
     force: Force = False,
@@ -71,7 +75,7 @@ def link(
     """Link the mentions that documents mark, with the evidence for each link."""
     from kriss.link.documents import read_annotated
 
-    options = _options(context, abbreviations, ngrams, types, ids, threshold, mode)
+    options = _options(context, abbreviations, ngrams, types, ids, threshold, gold, mode)
     target = _output_format(to)
     chosen = input_format(format)
     _write(_load(linker, threads, options), read_annotated(documents, chosen), out, target, top, force=force)
@@ -98,6 +102,7 @@ def annotate(
     types: Types = "",
     ids: Ids = None,
     threshold: Threshold = 0.0,
+    gold: Gold = 0.05,
     mode: Mode = "lazy",
     threads: Threads = 0,
     force: Force = False,
@@ -106,7 +111,7 @@ def annotate(
     from kriss.link.annotate import Dictionary, SpacyEntities, annotated
     from kriss.mine.documents import Problems
 
-    options = _options(context, abbreviations, ngrams, types, ids, threshold, mode)
+    options = _options(context, abbreviations, ngrams, types, ids, threshold, gold, mode)
     target = _output_format(to)
     finder = SpacyEntities(spacy) if spacy else None
     loaded = _load(linker, threads, options)
@@ -162,6 +167,7 @@ def _options(
     types: str,
     ids: Path | None,
     threshold: float,
+    gold: float,
     mode: str,
 ) -> dict[str, Any]:
     from kriss.errors import ConfigError
@@ -180,6 +186,7 @@ def _options(
         "types": kinds,
         "ids": chosen,
         "threshold": threshold,
+        "gold": gold,
         "mode": mode,
     }
 

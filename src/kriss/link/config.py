@@ -28,6 +28,9 @@ class LinkConfig:
     """Link to these entities alone."""
     threshold: float = 0.0
     """A mention whose best candidate is less likely than this is linked to nothing."""
+    gold: float = 0.05
+    """How much more the score of a learned example counts: what a person said, before what was mined or is only
+    a name. 0 is the paper's."""
     mode: Mode = "lazy"
     """`self-supervised`: prototypes that were mined, and names; `supervised`: learned examples alone;
     `lazy`: both."""
@@ -39,5 +42,6 @@ def check(config: LinkConfig) -> None:
         raise ConfigError(f"'context' is a weight from 0 to 1, not {config.context}")
     if not 0 <= config.threshold <= 1:
         raise ConfigError(f"'threshold' is a probability from 0 to 1, not {config.threshold}")
-    if not 0 <= config.ngrams < float("inf"):
-        raise ConfigError(f"'ngrams' is a weight that is not negative, not {config.ngrams}")
+    for name in ("ngrams", "gold"):
+        if not 0 <= getattr(config, name) < float("inf"):
+            raise ConfigError(f"'{name}' is a weight that is not negative, not {getattr(config, name)}")

@@ -236,6 +236,8 @@ class Linker:
         targets = [self._known(entity, known, names or {}) for _, entity in examples]
         self._check_encoder()
         vectors = query_vectors(self._remembering, mentions, self.context)
+        if self.encoder.config.normalize and len(vectors):  # the sum of two is shorter than either, and names are not
+            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         with self.learned.writing() as learned:
             fresh = {e: n for e, n in (names or {}).items() if e in targets and not self._has(e, learned)}
             records, references = self._new_entities(fresh, learned.issued)

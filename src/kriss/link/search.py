@@ -107,10 +107,17 @@ class Search:
                 hits[place] += [
                     Hit(self._entity(number, added), len(self._index) + row, score, score)
                     for score, number, row in zip(
-                        found.scores.tolist(), found.entities.tolist(), found.rows.tolist(), strict=True
+                        self._preferred(found.scores).tolist(),
+                        found.entities.tolist(),
+                        found.rows.tolist(),
+                        strict=True,
                     )
                 ]
         return hits
+
+    def _preferred(self, scores: Floats) -> Floats:
+        """Return the scores of learned examples as they count."""
+        return np.asarray(scores + np.float32(self._config.gold) * np.abs(scores), dtype=np.float32)
 
     def _allowed(self, learned: Snapshot) -> NDArray[np.bool_]:
         """Tell which examples stand and are of entities that may be linked to."""
@@ -149,6 +156,7 @@ class Search:
             rows = np.concatenate([rows, len(self._index) + taught])
             vectors += [learned.vectors_at(taught)] if len(taught) else []
         scores = products(np.concatenate(vectors), query)
+        scores[last - first :] = self._preferred(scores[last - first :])
         found = first_of_each(scores, np.full(len(rows), entity), rows, 1)
         return _hits(found)
 
