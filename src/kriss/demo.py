@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,6 +46,7 @@ def main(out: Path) -> None:
     _show("train", ontology, mentions, "--out", str(out / "encoder"), "--force", *_TWO_MINUTES)
     linker = str(out / "linker")
     folders = (ontology, mentions, str(out / "encoder"))
+    shutil.rmtree(linker, ignore_errors=True)  # --force would not replace one that an earlier demo has taught
     _show("index", *folders, "--out", linker, "--precision", "int8", "--force")
     _show_links(linker, _TEXTS)
     _show("learn", "add", linker, _CORRECTION, "HP:0001250", "--document", "demo")
