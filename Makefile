@@ -18,11 +18,12 @@ check: $(STAMP)
 	$(BIN)/mypy
 
 # Ontologies need nothing; mining needs KRISS_DATA, a folder with text/ and ontology/ as in docs/benchmarks.md;
-# training uses what `make demo` left.
+# training and linking use what `make demo` left. benchmarks/index_scale.py, which fills 16 GB of disk, is run by hand.
 bench: $(STAMP)
 	$(BIN)/python benchmarks/ontology_scale.py
 	$(BIN)/python benchmarks/mining_scale.py
 	test -z "$$KRISS_DATA" || $(BIN)/python benchmarks/mining_speed.py
+	test -z "$$KRISS_DATA" || test ! -d out/demo/linker || $(BIN)/python benchmarks/link_speed.py out/demo/linker out/demo/encoder
 	test ! -d out/demo/mentions || $(BIN)/python benchmarks/train_speed.py out/demo/hpo out/demo/mentions
 
 clean:
