@@ -17,7 +17,6 @@ its place; making the automaton is counted apart, for it does not grow with the 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import resource
@@ -31,10 +30,10 @@ from typing import TYPE_CHECKING, Any, Self
 from unittest.mock import patch
 
 if TYPE_CHECKING:
-    from benchmarks.figures import Figure, Watch, main_step, report, run_step
+    from benchmarks.figures import Figure, Watch, main_step, peer_python, report, run_step
     from benchmarks.mining_text import MEGA, TEXTS, batches, build_ontology, cut_files, peak, step_forms, texts_of
 else:  # run as a script, its folder is where modules are looked for
-    from figures import Figure, Watch, main_step, report, run_step
+    from figures import Figure, Watch, main_step, peer_python, report, run_step
     from mining_text import MEGA, TEXTS, batches, build_ontology, cut_files, peak, step_forms, texts_of
 
 HERE = Path(__file__).resolve().parent
@@ -228,20 +227,6 @@ STEPS: dict[str, Callable[[Any], dict[str, Any]]] = {
 # Peers: each in an environment that has them and nothing of kriss.
 
 
-def peers_python(work: Path) -> str:
-    """Return the Python of the peers' environment, made now unless it is there."""
-    requirements = HERE / "peers" / "matchers" / "requirements.txt"
-    digest = hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
-    folder = work / f"peers-matchers-{digest}"
-    python, stamp = folder / "bin" / "python", folder / "installed"
-    if not stamp.is_file():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        command = [str(python), "-m", "pip", "install", "--quiet", "-r", str(requirements)]
-        subprocess.run(command, check=True, stdout=sys.stderr)
-        stamp.touch()
-    return str(python)
-
-
 def run_peer(python: str, peer: str, forms: str, documents: str) -> dict[str, Any]:
     """Run one peer."""
     command = [python, str(HERE / "peers" / "matchers" / "run.py"), peer, forms, documents]
@@ -276,7 +261,7 @@ def measure(data: Path, work: Path, limit: float | None, peers_mb: float, repeat
     raw["rounds"] = rounds
     documents = str(work / "peers-documents.json")
     raw["sample"] = step("sample", {"files": files, "out": documents, "mb": peers_mb})
-    python = peers_python(work)
+    python = peer_python("matchers", work)
     close: dict[str, list[dict[str, Any]]] = {"matcher": [], CLOSEST: []}
     for _ in range(repeat):
         close["matcher"].append(step("matcher", {"names": names, "documents": documents}))

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from numpy.typing import NDArray
 
 from kriss.artifacts import open_artifact, verify
 from kriss.cli import run
 from kriss.encoder.session import OnnxEncoder
 from kriss.index import encode
 from kriss.index.build import build_linker
-from kriss.index.calibrate import Calibration, Fit, _logistic
+from kriss.index.calibrate import WEIGHTS, Calibration, Fit, _logistic, dev_questions, usable
 from kriss.index.config import IndexConfig
 from kriss.index.encode import Block
 from kriss.index.prototypes import Prototypes
+from kriss.index.query import Remembering
 from kriss.index.vectors import Index
+from kriss.index.weights import REFERENCES
 from kriss.link.linker import Linker
 from kriss.records import Mention
+from kriss.train.names import name_key
 from tests.conftest import contents
 from tests.train_fixtures import BARE, MINED, one_thread, world  # noqa: F401 - fixtures
 
@@ -258,3 +263,48 @@ def test_what_was_learned_is_not_thrown_away(
     assert run(["index", *folders, "--out", str(taught), "--force"]) == 1
     assert "has learned examples, which a new index would lose" in capsys.readouterr().err
     assert len(Linker.load(taught).examples()) == 1
+
+
+# --- what is chosen -----------------------------------------------------------------------------
+
+
+def test_the_weight_of_references_is_the_best_by_brute_force(tiny_encoder: Path, built: Path) -> None:
+    encoder, ontology = OnnxEncoder.load(tiny_encoder, threads=1), world().ontology
+    table = Prototypes(built / "prototypes.arrow")
+    with pq.ParquetFile(world().mentions / "mentions.parquet") as mined:
+        questions = usable(table, dev_questions(mined, ontology, 1000, 0))
+    questions = questions[:: max(1, len(questions) // 400)]
+    c_p, r_e = encoder.mentions(table.mentions(0, len(table))), encoder.references([*ontology])[table.entity]
+    keys = np.array([name_key(table.surface(row)) for row in range(len(table))])
+    right = dict.fromkeys(REFERENCES, 0.0)
+    for weight in REFERENCES:
+        for share in WEIGHTS:
+            hits = 0
+            for question in questions:
+                bare, context = encoder.mentions([Mention.bare(question.mention.surface), question.mention])
+                scores = (c_p + np.float32(weight) * r_e) @ ((1 - share) * bare + share * context)
+                hits += table.entity[scores.argmax()] == question.entity
+                scores[keys == name_key(question.mention.surface)] = -np.inf
+                hits += table.entity[scores.argmax()] == question.entity
+            right[weight] = max(right[weight], hits)
+    assert right[open_artifact(built).facts["references"]] == max(right.values())
+    assert len(set(right.values())) > 1  # else any weight would do
+
+
+def test_remembered_names_have_the_encoders_vectors(tiny_encoder: Path) -> None:
+    encoder = OnnxEncoder.load(tiny_encoder, threads=1)
+    asked: list[Mention] = []
+
+    class Counting:
+        def mentions(self, mentions: Sequence[Mention], /) -> NDArray[np.float32]:
+            asked.extend(mentions)
+            return encoder.mentions(mentions)
+
+    remembering = Remembering(Counting(), most=2)
+    names = [Mention.bare(name) for name in ("cold", "fever", "pain", "cold")]
+    for mentions in (names, [*names, *QUERIES], names[:1] * 3, []):
+        found, expected = remembering.mentions(mentions), encoder.mentions(mentions)
+        np.testing.assert_array_equal(found, expected)
+    asked.clear()
+    remembering.mentions(names[:1])  # the last that was met
+    assert not asked

@@ -125,6 +125,18 @@ def test_a_learned_vector_is_mention_plus_reference(weight: float, tiny_encoder:
         np.testing.assert_allclose([c.score for c in link.candidates], sorted(scores.values(), reverse=True), atol=1e-5)
 
 
+def test_what_a_person_said_counts_more(taught: Path) -> None:
+    linker = load(taught, context=1.0, gold=0.0)
+    linker.add(QUERIES[1], "X:003")
+    plain = candidate(linker.with_options(mode="supervised"), QUERIES[0], "X:003").score
+    for gold in (0.05, 3.0):
+        preferred = linker.with_options(gold=gold)
+        found = candidate(preferred.with_options(mode="supervised"), QUERIES[0], "X:003").score
+        assert found == pytest.approx(plain + gold * abs(plain), rel=1e-5)
+    assert preferred.link([QUERIES[0]])[0].entity == "X:003"  # four times its score beats any other
+    assert linker.link([QUERIES[0]]) == linker.with_options(mode="self-supervised").link([QUERIES[0]])
+
+
 def test_offsets_are_those_of_the_document(taught: Path) -> None:
     linker = load(taught)
     linker.add(("pain " * 100 + "cold fever", 500, 504), "X:001", document="d", offset=1000)

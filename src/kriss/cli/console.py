@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -47,3 +49,20 @@ def progress_bar(shown: str) -> Progress:
         console=console,
         disable=not console.is_terminal,
     )
+
+
+class StageProgress:
+    """The bar of a stage while it runs, a context manager; what it is called with, each stage says."""
+
+    def __init__(self, first: str, shown: str, **fields: Any) -> None:  # noqa: ANN401 - rich takes any
+        self._bar = progress_bar(shown)
+        self._task = self._bar.add_task(first, total=None, **fields)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()

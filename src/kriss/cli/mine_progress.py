@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from kriss.cli.console import progress_bar
+from kriss.cli.console import StageProgress
 
 
-class MineProgress:
+class MineProgress(StageProgress):
     """Called with the events of a run; a context manager, as rich's bars are."""
 
     def __init__(self) -> None:
-        self._bar = progress_bar("{task.fields[pace]}")
-        self._task = self._bar.add_task("planning", total=None, pace="")
+        super().__init__("planning", "{task.fields[pace]}", pace="")
         self._documents = self._characters = self._hits = 0
         self._since: float | None = None
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
 
     def __call__(self, event: dict[str, Any]) -> None:
         """Show an event."""
