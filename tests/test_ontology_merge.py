@@ -198,3 +198,31 @@ def test_merge_and_on_go_together(tmp_path: Path) -> None:
         build(tmp_path / "out", "jsonl", source, merge_with=(tmp_path,))
     with pytest.raises(NotAnArtifactError, match="nowhere"):
         merged(tmp_path, source, tmp_path / "nowhere")
+
+
+def test_the_union_keeps_what_matches_nothing(tmp_path: Path) -> None:
+    source = ours(tmp_path, {"id": "D1", "name": "one", "types": ["Disease"]}, {"id": "D2", "name": "two"}, {"id": "MO:5", "name": "five"})
+    other = theirs(
+        tmp_path,
+        "id: MO:1\nname: first\nxref: MESH:D1",
+        'id: MO:2\nname: new\nsynonym: "newer" EXACT []\ndef: "Theirs." []\nxref: OMIM:7\nis_a: MO:1',
+        "id: MO:3\nname: newest\nis_a: MO:2\nis_a: MO:4",
+        "id: MO:4\nname: both\nxref: MESH:D1\nxref: MESH:D2\nis_a: MO:1",
+        "id: MO:5\nname: an id of ours",
+    )  # fmt: skip
+    found = merged(tmp_path, source, other, keep_unmatched=True)
+    assert [entity.id for entity in found] == ["D1", "D2", "MO:2", "MO:3", "MO:5"]
+    assert found["MO:2"].names == ("new", "newer")
+    assert found["MO:2"].definition == "Theirs."
+    assert found["MO:2"].xrefs == ("OMIM:7",)
+    assert found["MO:2"].parents == ("D1",)  # MO:1 is D1 here
+    assert found["MO:3"].parents == ("D1", "MO:2")  # past MO:4, which matched two
+    assert found["MO:5"].names == ("five",)
+    assert_complete(found)
+    assert_acyclic(found)
+
+
+def test_a_union_needs_something_to_unite(tmp_path: Path) -> None:
+    source = ours(tmp_path, {"id": "D1", "name": "one"})
+    with pytest.raises(ConfigError, match="--keep-unmatched says what to do with the entities of --merge"):
+        build(tmp_path / "out", "jsonl", source, keep_unmatched=True)

@@ -45,6 +45,9 @@ def build(
         list[str] | None,
         typer.Option(metavar="PREFIX", help="Xref prefix that --merge matches by. Repeatable."),
     ] = None,
+    keep_unmatched: Annotated[
+        bool, typer.Option("--keep-unmatched", help="Keep entities of --merge that match none: the union of both.")
+    ] = False,
     retired: Annotated[Path | None, typer.Option(metavar="FILE", help="Table of retired ids: old, tab, new.")] = None,
     default_type: Annotated[str, typer.Option(metavar="NAME", help="Type where nothing else gives one.")] = "Entity",
     language: Annotated[
@@ -87,6 +90,7 @@ def build(
         "format": format,
         "types": tuple(types or ()),
         "merge_on": tuple(on or ()),
+        "keep_unmatched": keep_unmatched,
         "default_type": default_type,
         "skip_bad_rows": skip_bad_rows,
         "keep_suppressed": keep_suppressed,

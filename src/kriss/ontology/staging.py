@@ -96,8 +96,8 @@ class Staging:
         path = self.files[file]
         return Place(path, line or (self.locate(path, entity_id, nth) if self.locate else None))
 
-    def add(self, entity: Entity, place: Place) -> None:
-        """Stage one entity; names are cleaned of stray white space, and empty values left out."""
+    def add(self, entity: Entity, place: Place) -> int:
+        """Stage one entity and return its number; names are cleaned of stray white space, and empty values left out."""
         n, file, buffers = self._next, self.file_number(place.file), self._buffers
         self._next += 1
         buffers["entity"].append((n, entity.id, clean(entity.definition), file, place.line))
@@ -112,6 +112,12 @@ class Staging:
         buffers["parent"].extend((n, parent, file, place.line) for parent in entity.parents if parent)
         if len(buffers["name"]) >= _FLUSH_AT:
             self.flush()
+        return n
+
+    def number_on(self) -> None:
+        """Number what is added from now on behind all entities, also those that SQL brought."""
+        self.flush()
+        [(self._next,)] = self.rows("SELECT coalesce(max(n) + 1, 0) FROM entity")
 
     def retire(self, old: str, successor: str) -> None:
         """Record that an id is no longer used, and which id stands in its place."""

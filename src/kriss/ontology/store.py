@@ -93,6 +93,24 @@ class Ontology:
             return row if self._has(row) else None
         return None
 
+    def forms_of(self, entity: str) -> list[str]:
+        """Return how an id may be written here: as it is, without a corpus's prefix, with that of all ids here.
+
+        `MESH:D009103` may be `D009103`, and `0001250` may be `HP:0001250` if all ids begin so.
+        """
+        forms = (entity, entity.partition(":")[2], self._prefix() + entity)
+        return [form for form in dict.fromkeys(forms) if form]
+
+    def find(self, entity: str) -> str | None:
+        """Return the id that an entity has here: retired ids and prefixes of corpora are understood."""
+        rows = (self.row_of(form) for form in self.forms_of(entity))
+        return next((self.id_at(row) for row in rows if row is not None), None)
+
+    def _prefix(self) -> str:
+        """Return what all ids begin with, up to a colon; they are sorted."""
+        prefix, colon, _ = self._id[0].partition(":")
+        return prefix + colon if colon and self._id[len(self._entities) - 1].startswith(prefix + colon) else ""
+
     def id_at(self, row: int) -> str:
         """Return the id of the entity in a row."""
         return self._id[row]

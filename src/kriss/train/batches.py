@@ -17,6 +17,8 @@ from kriss.train.examples import TrainingSet
 
 _AHEAD = 2
 """Batches tokenized while the model is busy with the one before."""
+_MOST = 16
+"""Of an entity with more names than this, the rest do not bring it into a round again."""
 Rows = NDArray[np.int64]
 
 
@@ -30,7 +32,10 @@ class TokenizedBatch:
 
 
 class Sampler:
-    """Draws batches. No entity comes twice in a round; those that would not fill a batch wait for the next round."""
+    """Draws batches. In a round every entity comes once, or once for each name if `draw` says so.
+
+    Those that would not fill a batch wait for the next round.
+    """
 
     def __init__(self, examples: TrainingSet, config: TrainConfig) -> None:
         self._examples = examples
@@ -43,6 +48,7 @@ class Sampler:
         self._counts = examples.mentions.counts()
         self._place = {int(row): place for place, row in enumerate(examples.mentions.rows)}
         self._neighbours: Rows | None = None
+        self._tickets = [self._tickets_of(rows) for rows in (examples.mentions.rows, examples.name_only)]
         self._orders: dict[int, tuple[int, Rows]] = {}
 
     @property
@@ -58,25 +64,36 @@ class Sampler:
         """Return the rows of the entities in a batch."""
         rows = self._examples.mentions.rows
         if self._neighbours is None:
-            places = self._walk(step, self.mined, len(rows), stream=0)
+            places = self._walk(step, self.mined, stream=0)
         else:
             places = self._grouped(step, self._neighbours)
-        bare = self._walk(step, self.bare, len(self._examples.name_only), stream=1) if self.bare else []
+        bare = self._walk(step, self.bare, stream=1) if self.bare else []
         return [int(rows[place]) for place in places] + [int(self._examples.name_only[place]) for place in bare]
 
-    def _walk(self, step: int, size: int, total: int, stream: int) -> list[int]:
+    def _tickets_of(self, rows: Rows) -> Rows:
+        """Return how often each entity comes in a round."""
+        if self._config.draw == "entities":
+            return np.ones(len(rows), dtype=np.int64)
+        return np.minimum(self._examples.name_counts[rows], _MOST)
+
+    def _walk(self, step: int, size: int, stream: int) -> list[int]:
         """Return the next `size` places of a walk through all, in a new order each time round."""
-        number, at = divmod(step, total // size)
+        tickets = self._tickets[stream]
+        number, at = divmod(step, int(tickets.sum()) // size)
         known, order = self._orders.get(stream, (-1, None))
         if order is None or known != number:  # a new order of millions takes a while: once a round
-            order = np.random.default_rng((self._config.seed, stream, number)).permutation(total)
+            order = _shuffled(tickets, np.random.default_rng((self._config.seed, stream, number)))
             self._orders[stream] = number, order
-        return [int(place) for place in order[at * size : (at + 1) * size]]
+        chosen = dict.fromkeys(order[at * size : (at + 1) * size].tolist())
+        if len(chosen) < size:  # one with many names among few entities
+            others = np.random.default_rng((self._config.seed, stream, 3, step)).permutation(len(tickets))
+            chosen |= dict.fromkeys(others.tolist())
+        return list(chosen)[:size]
 
     def _grouped(self, step: int, neighbours: Rows) -> list[int]:
         """Return seeds of the walk, each with some of its neighbours, until the batch is full."""
         group = self._config.hard_group
-        seeds = self._walk(step, max(self.mined // group, 1), len(neighbours), stream=0)
+        seeds = self._walk(step, max(self.mined // group, 1), stream=0)
         draw = np.random.default_rng((self._config.seed, 2, step))
         chosen: dict[int, None] = {}
         for seed in seeds:
@@ -126,6 +143,16 @@ class Sampler:
         elif fate < config.p_replace + config.p_mask and not bare:  # a mask alone would say nothing
             mention = replace(mention, masked=True)
         return Mention.bare(mention.surface) if bare else mention
+
+
+def _shuffled(tickets: Rows, draw: np.random.Generator) -> Rows:
+    """Return a random order in which each place comes as often as it has tickets, at even distances."""
+    if tickets.max(initial=1) == 1:
+        return draw.permutation(len(tickets))
+    places = np.repeat(np.arange(len(tickets)), tickets)
+    first = np.cumsum(tickets) - tickets
+    nth = np.arange(len(places)) - np.repeat(first, tickets)
+    return places[np.argsort((nth + draw.random(len(tickets))[places]) / tickets[places], kind="stable")]
 
 
 def tokenized(

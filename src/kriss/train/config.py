@@ -12,6 +12,7 @@ from kriss.encoder.config import FIELDS, EncoderConfig, Field, Pooling
 from kriss.errors import ConfigError
 
 Hard = Literal["none", "names", "encoder"]
+Draw = Literal["entities", "names"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ class TrainConfig:
     """Probability that a mention loses its context; not in the paper, see docs/training.md."""
     name_only: float = 0.0
     """Share of a batch's entities that have no mined mention: pairs of their bare names; not in the paper."""
+    draw: Draw = "entities"
+    """How often an entity comes: all alike, or those with more names, so with more to learn, more often."""
     tau: float = 1.0
     """Temperature between mentions."""
     pi: float = 1.0

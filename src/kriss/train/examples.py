@@ -79,6 +79,7 @@ class TrainingSet:
         self._config = config
         self._names: dict[int, Names] = {}
         self._owners = np.asarray(ontology.names_table().column("entity"), dtype=np.int64)
+        self.name_counts = np.bincount(self._owners, minlength=len(ontology))
         self._kept = self._kept_keys()
         self.held_out = self._held_out()
         mentioned = read_mentions(folder, ontology, "train", config.mentions_per_entity, self.held_out)
@@ -107,7 +108,7 @@ class TrainingSet:
 
     def _with_synonyms(self) -> NDArray[np.int64]:
         """Return the rows of entities that were not mined but have at least two names to contrast."""
-        several = np.bincount(self._owners) >= 2
+        several = self.name_counts >= 2
         several[self.mentions.rows] = False
         return np.flatnonzero(several)
 

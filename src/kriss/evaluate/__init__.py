@@ -1,0 +1,1 @@
+"""Scoring: how often a linker is right, counted so that nobody is flattered."""
