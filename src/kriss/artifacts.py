@@ -86,6 +86,11 @@ LAYOUTS: Mapping[str, Layout] = {
         ),
         libraries=("faiss-cpu", "onnxruntime", "tokenizers", "pyarrow"),
     ),
+    "evaluation": Layout(
+        version=1,
+        files=("table.md", "table.csv", "scores.json", "report.html"),
+        libraries=("numpy",),
+    ),
 }
 
 

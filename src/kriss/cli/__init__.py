@@ -14,13 +14,17 @@ from typing import Annotated
 import typer
 
 from kriss import __version__
+from kriss.cli.baseline import app as baseline_app
+from kriss.cli.datasets import datasets
 from kriss.cli.download import app as download_app
+from kriss.cli.evaluate import evaluate
 from kriss.cli.export import export
 from kriss.cli.index import index
 from kriss.cli.learn import app as learn_app
 from kriss.cli.link import annotate, link
 from kriss.cli.mine import app as mine_app
 from kriss.cli.ontology import app as ontology_app
+from kriss.cli.recipe import run_stages
 from kriss.cli.train import app as train_app
 from kriss.errors import KrissError
 
@@ -40,7 +44,11 @@ app.command()(export)
 app.command()(index)
 app.command()(link)
 app.command()(annotate)
+app.command()(datasets)
+app.command()(evaluate)
+app.command("run")(run_stages)
 app.add_typer(learn_app, name="learn")
+app.add_typer(baseline_app, name="baseline")
 
 
 def _show_version(value: bool) -> None:

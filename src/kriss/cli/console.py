@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -25,12 +25,15 @@ def figures(title: str, rows: Sequence[tuple[str, str]]) -> Table:
     return listing(title, [], rows, figures_in=1)
 
 
-def listing(title: str, header: list[str], rows: Sequence[tuple[str, ...]], figures_in: int | None = None) -> Table:
+def listing(
+    title: str, header: list[str], rows: Sequence[tuple[str, ...]], figures_in: int | Collection[int] = ()
+) -> Table:
     """Return a table whose cells are shown as they are: square brackets in a name are no markup."""
     table = Table(title=Text(title) if title else None, show_header=bool(header), title_justify="left")
+    right = {figures_in} if isinstance(figures_in, int) else set(figures_in)
     for index in range(len(rows[0]) if rows else len(header)):
         name = header[index] if header else ""
-        table.add_column(name, justify="right" if index == figures_in else "left", no_wrap=index == 0 and bool(header))
+        table.add_column(name, justify="right" if index in right else "left", no_wrap=index == 0 and bool(header))
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return table

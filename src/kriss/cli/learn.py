@@ -23,7 +23,9 @@ def run(
     linker: LinkerFolder,
     gold: Annotated[
         list[str],
-        typer.Argument(metavar="GOLD...", help="Documents with linked mentions: JSONL, PubTator, BioC, brat."),
+        typer.Argument(
+            metavar="GOLD...", help="Linked mentions: JSONL, PubTator, BioC, brat, a data set as ncbi-disease:train."
+        ),
     ],
     *,
     format: Annotated[
@@ -40,11 +42,11 @@ def run(
     """Learn every mention that a gold file links to one entity; it counts from the next link on."""
     from kriss.cli.console import progress_bar
     from kriss.cli.link import input_format
-    from kriss.link.documents import read_annotated
+    from kriss.evaluate.datasets import documents as read
     from kriss.link.learn import learn
     from kriss.link.linker import Linker
 
-    documents = read_annotated(gold, input_format(format))
+    documents = read(gold, input_format(format))
     with progress_bar("examples") as bar:
         task = bar.add_task("learning", total=None)
         report = learn(

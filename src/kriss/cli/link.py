@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LinkerFolder = Annotated[Path, typer.Argument(metavar="LINKER", help="A linker written by 'kriss index'.")]
 Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write the links.  [default: standard output]")]
-To = Annotated[str, typer.Option(metavar="FORMAT", help="jsonl, pubtator, bioc-xml, bioc-json or table.")]
+To = Annotated[str, typer.Option(metavar="FORMAT", help="jsonl, predictions, pubtator, bioc-xml, bioc-json or table.")]
 Top = Annotated[int, typer.Option(metavar="N", min=1, help="Candidates shown of each mention.")]
 Context = Annotated[
     float | None,
@@ -48,7 +48,8 @@ def link(
         list[str],
         typer.Argument(
             metavar="DOCUMENTS...",
-            help="With marked mentions: JSONL, PubTator, BioC, brat, text with [[...]]; - for standard input.",
+            help="With marked mentions: JSONL, PubTator, BioC, brat, text with [[...]], a data set as "
+            "ncbi-disease:test; - for standard input.",
         ),
     ],
     *,
@@ -73,12 +74,12 @@ def link(
     force: Force = False,
 ) -> None:
     """Link the mentions that documents mark, with the evidence for each link."""
-    from kriss.link.documents import read_annotated
+    from kriss.evaluate.datasets import documents as read
 
     options = _options(context, abbreviations, ngrams, types, ids, threshold, gold, mode)
     target = _output_format(to)
     chosen = input_format(format)
-    _write(_load(linker, threads, options), read_annotated(documents, chosen), out, target, top, force=force)
+    _write(_load(linker, threads, options), read(documents, chosen), out, target, top, force=force)
 
 
 def annotate(

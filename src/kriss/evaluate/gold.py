@@ -36,6 +36,16 @@ class GoldMention:
         return self.document, self.start, self.end
 
 
+def unlinked(documents: Iterable[Annotated]) -> frozenset[Key]:
+    """Return the mentions to which gold gives no entity: they may be linked, and are not scored."""
+    return frozenset(
+        (document.id, document.offset + span.start, document.offset + span.end)
+        for document in documents
+        for span in document.spans
+        if not span.entities
+    )
+
+
 def gold_mentions(documents: Iterable[Annotated]) -> list[GoldMention]:
     """Return the mentions of documents that have an entity; a document that stands twice counts once.
 

@@ -46,8 +46,8 @@ def intervals(values: Floats, groups: Sequence[str], *, resamples: int = RESAMPL
     sums, counts = _by_group(values, groups)
     drawn = np.vstack([_ratios(weights, sums, counts) for weights in _draws(len(sums), resamples, seed)])
     found = np.full((values.shape[1], 2), np.nan)
-    known = ~np.isnan(drawn).all(axis=0)
-    found[known] = np.nanpercentile(drawn[:, known], [2.5, 97.5], axis=0).T
+    for column in np.flatnonzero(~np.isnan(drawn).all(axis=0)):
+        found[column] = np.nanpercentile(drawn[:, column], [2.5, 97.5])
     return found
 
 

@@ -9,15 +9,12 @@ document with its `mentions`, is read too. Nothing is passed over: a line that c
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
 import math
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from kriss.errors import InputError, Place
 from kriss.evaluate.gold import Key
@@ -76,25 +73,11 @@ def read_predictions(path: Path) -> dict[Key, Prediction]:
 def write_predictions(path: Path, predictions: Iterable[Prediction], *, force: bool = False) -> int:
     """Write predictions, compressed if the name ends in `.gz`; return how many."""
     count = 0
-    with _writing(path, force=force) as stream:
+    with output(path, force=force) as stream:
         for prediction in predictions:
             stream.write(json.dumps(_as_json(prediction), ensure_ascii=False, allow_nan=False) + "\n")
             count += 1
     return count
-
-
-@contextmanager
-def _writing(path: Path, *, force: bool) -> Iterator[TextIO]:
-    """Open a file that appears whole or not at all."""
-    with output(path, force=force) as plain:
-        if path.suffix != ".gz":
-            yield plain
-            return
-        plain.flush()
-        # no time and no name in it: the same links give the same bytes
-        packed = gzip.GzipFile("", "wb", 6, plain.buffer, mtime=0)
-        with io.TextIOWrapper(packed, encoding="utf-8", newline="\n") as stream:
-            yield stream
 
 
 def _as_json(prediction: Prediction) -> dict[str, Any]:

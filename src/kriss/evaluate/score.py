@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -67,6 +67,8 @@ class Evaluation:
     """Mentions without a prediction: they count as wrong."""
     surplus: int
     """Predictions of what gold does not have, passed over on request."""
+    unlinked: int
+    """Mentions to which gold gives no entity: they are not scored."""
     mapped: int
     """Gold ids that the ontology has under another id."""
 
@@ -87,6 +89,7 @@ def evaluate(
     predictions: Mapping[Key, Prediction],
     knowledge: Knowledge,
     *,
+    unlinked: Collection[Key] = (),
     source: Path = Path("predictions"),
     skip_surplus: bool = False,
     seed: int = 0,
@@ -94,7 +97,7 @@ def evaluate(
     """Score predictions; all mentions of gold count, also those without a prediction and outside the ontology."""
     if not gold:
         raise InputError("gold has no mention with an entity: there is nothing to score")
-    known = {mention.key for mention in gold}
+    known = {mention.key for mention in gold} | set(unlinked)
     surplus = [one for key, one in predictions.items() if key not in known]
     if surplus and not skip_surplus:
         one = surplus[0]
@@ -111,6 +114,7 @@ def evaluate(
         tuple(_rows(outcomes, slices(resolved, knowledge), seed)),
         tuple(mention.key for mention in gold if mention.key not in predictions),
         len(surplus),
+        len(set(unlinked) - {mention.key for mention in gold}),
         sum(knowledge.find(entity) != entity for mention in gold for entity in mention.entities),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import math
@@ -48,6 +49,7 @@ class OutputFormat(StrEnum):
     """The formats in which links are written."""
 
     JSONL = "jsonl"
+    PREDICTIONS = "predictions"
     PUBTATOR = "pubtator"
     BIOC_XML = "bioc-xml"
     BIOC_JSON = "bioc-json"
@@ -63,7 +65,8 @@ def write_links(links: Iterable[Linked], out: TextIO, format: OutputFormat) -> N
 def output(path: Path | None, *, force: bool = False) -> Iterator[TextIO]:
     """Open a file that appears under its name only when it is whole; standard output without a path.
 
-    Pipes and devices are written to as they are. A link to a file stays one.
+    Pipes and devices are written to as they are. A link to a file stays one. A name that ends in `.gz` is
+    compressed, without a time in it: the same links give the same bytes.
     """
     if path is None:
         with _standard_output() as stream:
@@ -77,10 +80,18 @@ def output(path: Path | None, *, force: bool = False) -> Iterator[TextIO]:
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = target.with_name(f".{target.name}.building-{os.getpid()}-{secrets.token_hex(4)}")
         try:
-            with draft.open("x", encoding="utf-8", newline="\n") as stream:
-                yield stream
-                stream.flush()
-                os.fsync(stream.fileno())
+            with draft.open("xb") as raw:
+                packed = gzip.GzipFile("", "wb", 6, raw, mtime=0) if target.suffix == ".gz" else None
+                stream = io.TextIOWrapper(packed or raw, encoding="utf-8", newline="\n")
+                try:
+                    yield stream
+                    stream.flush()
+                finally:
+                    stream.detach()
+                    if packed:
+                        packed.close()
+                raw.flush()
+                os.fsync(raw.fileno())
             _check_target(path, force=force)
             draft.replace(target)
         finally:
@@ -123,6 +134,31 @@ def _write_jsonl(links: Iterable[Linked], out: TextIO) -> None:
         offset = {"offset": document.offset} if document.offset else {}
         _dump({"id": document.id, **offset, "text": document.text, "mentions": mentions}, out)
         out.write("\n")
+
+
+def _write_predictions(links: Iterable[Linked], out: TextIO) -> None:
+    """Write what `kriss evaluate` wants and no more: one mention a line, with evidence for its first candidate."""
+    for document, found in links:
+        for span, link in zip(document.spans, found, strict=True):
+            candidates = [
+                {"entity": one.entity, "score": _rounded(one.score), "name": one.evidence.surface}
+                for one in link.candidates
+            ]
+            if candidates:
+                candidates[0]["evidence"] = _as_evidence(link.candidates[0].evidence)
+            start, end = document.offset + span.start, document.offset + span.end
+            row = {"document": document.id, "start": start, "end": end, "entity": link.entity, "candidates": candidates}
+            _dump(row, out)
+            out.write("\n")
+
+
+def _as_evidence(evidence: Evidence) -> str:
+    source = f"{evidence.kind}, {evidence.document}" if evidence.document else evidence.kind
+    return f"{evidence.left[-60:]}[[{evidence.surface}]]{evidence.right[:60]} ({source})"
+
+
+def _rounded(score: float) -> float | None:
+    return round(score, 6) if math.isfinite(score) else None
 
 
 def _write_pubtator(links: Iterable[Linked], out: TextIO) -> None:
@@ -195,6 +231,7 @@ def _write_table(links: Iterable[Linked], out: TextIO) -> None:
 
 _WRITERS: dict[OutputFormat, Callable[[Iterable[Linked], TextIO], None]] = {
     OutputFormat.JSONL: _write_jsonl,
+    OutputFormat.PREDICTIONS: _write_predictions,
     OutputFormat.PUBTATOR: _write_pubtator,
     OutputFormat.BIOC_XML: _write_bioc_xml,
     OutputFormat.BIOC_JSON: _write_bioc_json,

@@ -1,0 +1,103 @@
+"""`kriss evaluate`: score anybody's links."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from kriss.evaluate.report import Result
+
+Gold = Annotated[
+    list[str], typer.Option(metavar="GOLD", help="A data set and its split (ncbi-disease:test), or files. Repeatable.")
+]
+Data = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", envvar="KRISS_DATA", help="Where the data sets are; see 'kriss datasets'."),
+]
+
+
+def evaluate(
+    predictions: Annotated[Path, typer.Argument(metavar="PREDICTIONS", help="JSON lines; what 'kriss link' writes.")],
+    *,
+    gold: Gold,
+    data: Data = None,
+    ontology: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Maps ids, and tells slices and kinds of error apart.")
+    ] = None,
+    linker: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Its ontology; and slices by number of prototypes.")
+    ] = None,
+    train: Annotated[
+        list[str] | None, typer.Option(metavar="GOLD", help="Tells seen entities from unseen ones. Repeatable.")
+    ] = None,
+    against: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Predictions of another system, to compare. Repeatable.")
+    ] = None,
+    name: Annotated[str, typer.Option(metavar="NAME", help="What to call the system.  [default: the file's]")] = "",
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write Markdown, CSV, JSON and an HTML report here.")
+    ] = None,
+    skip_surplus: Annotated[
+        bool, typer.Option("--skip-surplus", help="Pass over predictions of mentions that gold lacks.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the report at --out.")] = False,
+) -> None:
+    """Score predictions strictly, with slices, intervals and kinds of error."""
+    from kriss.artifacts import check_target
+    from kriss.evaluate.datasets import gold as read_gold
+    from kriss.evaluate.gold import gold_mentions, unlinked
+    from kriss.evaluate.knowledge import Knowledge
+    from kriss.evaluate.predictions import read_predictions
+    from kriss.evaluate.report import Comparison, Result, write_report
+    from kriss.evaluate.score import compare
+    from kriss.evaluate.score import evaluate as score
+
+    if out:
+        check_target(out, force=force)
+    documents = [document for source in gold for document in read_gold(source, data)]
+    mentions, without = gold_mentions(documents), unlinked(documents)
+    seen = gold_mentions(document for source in train for document in read_gold(source, data)) if train else None
+    knowledge = Knowledge.load(ontology, linker, seen)
+
+    def scored(path: Path) -> Result:
+        found = score(
+            mentions, read_predictions(path), knowledge, unlinked=without, source=path, skip_surplus=skip_surplus
+        )
+        return Result(_stem(path), ", ".join(gold), found, knowledge)
+
+    main = scored(predictions)
+    rivals = tuple(
+        Comparison(other.system, other.evaluation, compare(main.evaluation, other.evaluation))
+        for other in map(scored, against or ())
+    )
+    main = Result(name or main.system, main.corpus, main.evaluation, knowledge, rivals)
+    _show(main)
+    if out:
+        write_report(out, main, [predictions, *(against or ())], force=force)
+        typer.echo(f"{out}: table.md, table.csv, scores.json, report.html")
+
+
+def _show(scored: Result) -> None:
+    from kriss.cli.console import listing, output
+    from kriss.evaluate.report import cells, error_counts, header, sentence
+
+    console, ties = output(), scored.has_ties
+    names = header(ties=ties)
+    rows = [tuple(cells(row, ties=ties)) for row in scored.evaluation.rows]
+    console.print(listing(f"{scored.system} on {scored.corpus}", names, rows, figures_in=range(1, len(names))))
+    kinds = [(kind, f"{count:,}") for kind, count in error_counts(scored).items()]
+    if kinds:
+        console.print(listing("errors by kind", ["kind", "mentions"], kinds, figures_in=1))
+    for one in scored.against:
+        typer.echo(sentence(scored.system, one))
+    for line in scored.protocol():
+        typer.echo(f"note: {line}", err=True)
+    for document, start, end in scored.evaluation.missing[:5]:
+        typer.echo(f"no prediction: the mention of '{document}' from {start} to {end}", err=True)
+
+
+def _stem(path: Path) -> str:
+    return path.name.removesuffix(".gz").removesuffix(".jsonl")

@@ -1,0 +1,59 @@
+"""Linking as BLINK's bi-encoder does: a mention in its context against what is said of each entity.
+
+    score(q, e) = c_q . r_e
+
+There are no prototypes and no names, which is what sets it apart from kriss. The mention encoder and the entity encoder
+are the two towers of a kriss encoder that was trained on L' alone (docs/baselines.md has the command).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import faiss
+import numpy as np
+
+from kriss.encoder.session import OnnxEncoder
+from kriss.errors import DamagedError
+from kriss.evaluate.baselines.nearest import Progress
+from kriss.evaluate.baselines.queries import MOST, answer, queries
+from kriss.evaluate.predictions import Prediction, Scored
+from kriss.link.spans import Annotated
+from kriss.ontology import Ontology
+
+if TYPE_CHECKING:
+    from kriss.encoder.model import Encoder
+
+_BLOCK = 2048
+
+
+def link_description(
+    ontology: Ontology,
+    documents: Iterable[Annotated],
+    encoder: OnnxEncoder | Encoder,
+    *,
+    abbreviations: bool = False,
+    progress: Progress = lambda event: None,
+) -> Iterator[Prediction]:
+    """Link each mention to the entity whose reference has the highest score; the name given is the preferred one."""
+    asked = queries(documents, abbreviations=abbreviations)
+    rows = list(ontology.rows())
+    index: Any = None
+    progress({"event": "encode", "total": len(rows), "done": 0})
+    for first in range(0, len(rows), _BLOCK):
+        block = rows[first : first + _BLOCK]
+        vectors = encoder.references([ontology.at(row) for row in block])
+        if not np.isfinite(vectors).all():
+            raise DamagedError("the encoder gives vectors that are not numbers; train or export it again")
+        if index is None:
+            index = faiss.IndexFlatIP(vectors.shape[1])
+        index.add(vectors)
+        progress({"event": "encoded", "count": len(block)})
+    for first in range(0, len(asked), _BLOCK):
+        part = asked[first : first + _BLOCK]
+        vectors = encoder.mentions([query.mention for query in part])
+        scores, places = index.search(vectors, min(MOST, len(rows)))
+        for query, near, found in zip(part, scores.tolist(), places.tolist(), strict=True):
+            owners = ((rows[place], score) for place, score in zip(found, near, strict=True))
+            yield answer(query, [Scored(ontology.id_at(row), score, ontology.name_at(row)) for row, score in owners])

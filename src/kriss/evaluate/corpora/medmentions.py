@@ -1,0 +1,146 @@
+"""MedMentions: its owners' PubTator file with a list of PubMed ids a split, or one row of tokens a mention."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kriss.errors import InputError, Place
+from kriss.evaluate.corpora.files import below
+from kriss.link.documents import Annotated, Format, Span, read_annotated
+from kriss.link.spans import check_characters, decode, known_entities, whole_number
+from kriss.mine.documents import stem
+from kriss.mine.plain import numbered_lines
+
+_CORPUS = "corpus_pubtator.txt"
+_LISTS = {"train": "trng", "dev": "dev", "test": "test"}
+_PREFIX = "UMLS:"
+"""ST21pv writes it before a concept and the full corpus does not; an ontology of UMLS has the bare ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class MedMentions:
+    """The full corpus, or ST21pv: both have a file of the same name, and ST21pv takes its lists from the full one."""
+
+    part: str
+
+    def splits(self, folder: Path) -> tuple[str, ...]:
+        """Return the splits of the PubTator file that have a list, or else those that are rows of tokens."""
+        if corpus := self._corpus(folder):
+            return tuple(split for split in _LISTS if _listed(folder, corpus, split))
+        return tuple(split for split in _LISTS if self._tokenized(folder, split))
+
+    def read(self, folder: Path, splits: Sequence[str]) -> dict[str, list[Annotated]]:
+        """Read the splits, in one pass over the PubTator file."""
+        if corpus := self._corpus(folder):
+            found = {split: _listed(folder, corpus, split) for split in splits}
+            return _deal(corpus, {split: path for split, path in found.items() if path})
+        rows = {split: self._tokenized(folder, split) for split in splits}
+        return {split: list(read_tokenized(path)) for split, path in rows.items() if path}
+
+    def wanted(self, split: str) -> str:
+        """Return the names of the files that make the split."""
+        listed = f"{self.part}/data/{_CORPUS}.gz and full/data/{_list_name(split)}"
+        return f"{listed}, or {split}.jsonl.gz with a row of tokens a mention" if self.part == "st21pv" else listed
+
+    def _corpus(self, folder: Path) -> Path | None:
+        found = (path for name in (_CORPUS, f"{_CORPUS}.gz") for path in sorted(folder.rglob(name)))
+        return next((path for path in found if self._is_part(path, folder)), None)
+
+    def _is_part(self, path: Path, folder: Path) -> bool:
+        """Tell the two by their folders: a clone of the owners' repository has both."""
+        named = "/".join((folder.name, *path.relative_to(folder).parts)).lower()
+        return ("st21pv" in named) == (self.part == "st21pv")
+
+    def _tokenized(self, folder: Path, split: str) -> Path | None:
+        named = self.part == "st21pv" and "st21pv" in folder.name.lower()
+        return below(folder, f"{split}.jsonl") if named else None
+
+
+def read_tokenized(path: Path) -> Iterator[Annotated]:
+    """Yield a document from each row of `tokens`, `start`, `end` (of tokens) and `cui`: a sentence, one mention.
+
+    The text is the tokens with a blank between each two. The id is the row's `pmid` and line, since a
+    sentence stands again for each of its mentions.
+    """
+    file, last = stem(path), ""
+    for number, raw in numbered_lines(path):
+        if raw and not raw.isspace():
+            place = Place(path, number)
+            document = _row(_object(raw, place), file, last, place)
+            if b"\\u" in raw:
+                check_characters(document, place)
+            last = document.text
+            yield document
+
+
+def _object(raw: bytes, place: Place) -> dict[str, object]:
+    try:
+        record = json.loads(decode(raw, place))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InputError(f"not valid JSON ({error}); write one object on each line", place) from None
+    if not isinstance(record, dict):
+        raise InputError("the line is not a JSON object", place)
+    return record
+
+
+def _row(record: dict[str, object], file: str, last: str, place: Place) -> Annotated:
+    tokens, cui, source = record.get("tokens"), record.get("cui"), record.get("pmid", file)
+    if not isinstance(tokens, list) or set(map(type, tokens)) - {str}:
+        raise InputError("the row has no 'tokens', a list of texts", place)
+    if not isinstance(cui, str | None) or not isinstance(source, str | int):
+        raise InputError("the row's 'cui' or 'pmid' is not a text", place)
+    start = whole_number(record.get("start"), "the 'start' of the row", place)
+    end = whole_number(record.get("end"), "the 'end' of the row", place)
+    if not 0 <= start < end <= len(tokens):
+        raise InputError(f"the mention from token {start} to {end} does not lie in the row's {len(tokens)}", place)
+    text, surface = " ".join(tokens), " ".join(tokens[start:end])
+    if not surface.strip():
+        raise InputError(f"the mention from token {start} to {end} is nothing but white space", place)
+    at = len(" ".join(tokens[:start])) + (start > 0)
+    span = Span(at, at + len(surface), known_entities([(cui or "").removeprefix(_PREFIX)]))
+    # A sentence stands in a row for each of its mentions: it is kept once.
+    return Annotated(f"{source}:{place.line}", last if last == text else text, (span,))
+
+
+def _deal(corpus: Path, lists: dict[str, Path]) -> dict[str, list[Annotated]]:
+    """Give every document to the split whose list names it."""
+    wanted: dict[str, tuple[str, Place]] = {}
+    for split, path in lists.items():
+        for number, raw in numbered_lines(path):
+            place = Place(path, number)
+            name = decode(raw, place).strip()
+            if name in wanted and wanted[name][0] != split:
+                raise InputError(f"document '{name}' is in the list of {wanted[name][0]} too; it can be in one", place)
+            if name:
+                wanted[name] = split, place
+    dealt: dict[str, list[Annotated]] = {split: [] for split in lists}
+    seen = set()
+    for document in read_annotated([corpus], Format.PUBTATOR):
+        if document.id in wanted:
+            seen.add(document.id)
+            dealt[wanted[document.id][0]].append(Annotated(document.id, document.text, _bare(document.spans)))
+    for name, (_, place) in wanted.items():
+        if name not in seen:
+            raise InputError(f"document '{name}' is not in {corpus}; fetch list and corpus of one release", place)
+    return dealt
+
+
+def _bare(spans: Sequence[Span]) -> tuple[Span, ...]:
+    return tuple(
+        Span(span.start, span.end, tuple(one.removeprefix(_PREFIX) for one in span.entities), span.type)
+        for span in spans
+    )
+
+
+def _list_name(split: str) -> str:
+    return f"corpus_pubtator_pmids_{_LISTS[split]}.txt"
+
+
+def _listed(folder: Path, corpus: Path, split: str) -> Path | None:
+    """Return the list of a split: beside the corpus, or with the full corpus, which alone is shipped with lists."""
+    beside = (path for path in sorted(folder.parent.iterdir()) if path.name.lower().startswith("medmentions"))
+    places = (corpus.parent, folder, *(path for path in beside if path.is_dir()))
+    return next((path for place in places if (path := below(place, _list_name(split)))), None)

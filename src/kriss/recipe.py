@@ -1,0 +1,239 @@
+"""Recipes: stages in a TOML file, each a command and what it writes, run in order and never twice.
+
+    [[stage]]
+    name = "hpo"
+    run = "ontology build hpo --out {out}"
+
+    [[stage]]
+    name = "links-{corpus}"
+    file = "links/{corpus}.jsonl.gz"
+    run = "link {linker} {corpus}:test --to predictions --out {out}"
+    each = [{corpus = "ncbi-disease"}, {corpus = "bc5cdr-d"}]
+
+`{out}` is what the stage writes, `{data}` the data folder, and `{name}` what another stage wrote, which must stand
+before it. `copy` names a stage whose folder is copied first, for commands that change a folder. `script` instead of
+`run` is a Python file, named from the recipe's folder. A stage is skipped while its command, the stages it uses and
+the files of the data folder it names are what they were when it last ended well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kriss.artifacts import file_digest
+from kriss.config import from_mapping, read_toml
+from kriss.errors import ConfigError, InputError, KrissError, Place
+
+_HOLE = re.compile(r"\{([\w./-]+)\}")
+_STAMPS = ".stages"
+Say = Callable[[str], None]
+
+
+class StageFailedError(KrissError):
+    """A command of a recipe ended badly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One command and the file or folder that it writes."""
+
+    name: str
+    run: str = ""
+    script: str = ""
+    file: str = ""
+    """Where it writes, below the output folder; its name if nothing else is said."""
+    copy: str = ""
+    each: list[dict[str, str]] = field(default_factory=list)
+    """The stage once for each of these, with their values filled in."""
+
+    @property
+    def target(self) -> str:
+        """What it writes, below the output folder."""
+        return self.file or self.name
+
+    @property
+    def command(self) -> str:
+        """What is run, a command of kriss or a script."""
+        return self.run or self.script
+
+    def holes(self) -> list[str]:
+        """Return the names in braces, each once."""
+        return list(dict.fromkeys([*_HOLE.findall(self.command), *([self.copy] if self.copy else [])]))
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """The stages of a file, in order."""
+
+    path: Path
+    stages: tuple[Stage, ...]
+
+    @classmethod
+    def load(cls, path: Path) -> Recipe:
+        """Read a recipe; a stage that uses what no stage before it makes is an error."""
+        found = read_toml(path)
+        if unknown := set(found) - {"stage", "title"}:
+            raise ConfigError(f"{path}: unknown key '{min(unknown)}'; a recipe has a title and [[stage]] tables")
+        listed = found.get("stage", [])
+        if not isinstance(listed, list) or not listed:
+            raise ConfigError(f"{path} has no [[stage]]: there is nothing to run")
+        stages = [stage for number, values in enumerate(listed, 1) for stage in _expanded(values, path, number)]
+        known: set[str] = set()
+        for stage in stages:
+            _check(stage, known, path)
+            known.add(stage.name)
+        return cls(path, tuple(stages))
+
+    def needed(self, names: Sequence[str]) -> tuple[Stage, ...]:
+        """Return these stages and all that they use, in order; all stages if none is named."""
+        by_name = {stage.name: stage for stage in self.stages}
+        if stranger := next((name for name in names if name not in by_name), None):
+            raise ConfigError(f"{self.path} has no stage '{stranger}'; it has {', '.join(by_name)}")
+        wanted = set(names or by_name)
+        for stage in reversed(self.stages):
+            if stage.name in wanted:
+                wanted |= set(stage.holes()) & set(by_name)
+        return tuple(stage for stage in self.stages if stage.name in wanted)
+
+
+def run_recipe(
+    recipe: Recipe, out: Path, data: Path | None, say: Say, *, only: Sequence[str] = (), again: Sequence[str] = ()
+) -> None:
+    """Run what has to be run: `only` these stages and what they use, `again` those even if nothing changed."""
+    stages = recipe.needed([*only, *again] if only else [])
+    recipe.needed(again)
+    prints: dict[str, str] = {}
+    for number, stage in enumerate(stages, 1):
+        prints[stage.name] = _fingerprint(stage, prints, recipe, data)
+        stamp = out / _STAMPS / f"{stage.name.replace('/', '-')}.json"
+        label = f"[{number}/{len(stages)}] {stage.name}"
+        if (
+            stage.name not in again
+            and (out / stage.target).exists()
+            and _known(stamp).get("print") == prints[stage.name]
+        ):
+            say(f"{label}: as it was")
+            continue
+        say(f"{label}: {stage.command}")
+        started = time.monotonic()
+        _run(stage, recipe, out, data)
+        taken = round(time.monotonic() - started, 1)
+        stamp.parent.mkdir(parents=True, exist_ok=True)
+        draft = stamp.with_suffix(".new")
+        draft.write_text(json.dumps({"print": prints[stage.name], "seconds": taken}) + "\n", encoding="utf-8")
+        draft.replace(stamp)
+        say(f"{label}: done in {taken:,.0f} s")
+
+
+def _expanded(values: object, path: Path, number: int) -> list[Stage]:
+    where = f"{path}: stage {number}"
+    if not isinstance(values, dict):
+        raise ConfigError(f"{where} is not a table; write [[stage]]")
+    stage = from_mapping(Stage, values, where)
+    if not stage.each:
+        return [stage]
+    plain = {key: value for key, value in values.items() if key != "each"}
+    return [from_mapping(Stage, {key: _filled(text, one) for key, text in plain.items()}, where) for one in stage.each]
+
+
+def _filled(text: Any, values: Mapping[str, str]) -> str:  # noqa: ANN401 - whatever TOML held
+    return _HOLE.sub(lambda hole: values.get(hole[1], hole[0]), str(text))
+
+
+def _check(stage: Stage, known: set[str], path: Path) -> None:
+    where = f"{path}: stage '{stage.name}'"
+    if not stage.name or stage.name in known or stage.name in ("out", "data"):
+        raise ConfigError(f"{where}: every stage needs a name of its own, other than out and data")
+    if bool(stage.run) == bool(stage.script):
+        raise ConfigError(f"{where} needs either 'run', a command of kriss, or 'script', a Python file")
+    target = Path(stage.target)
+    if target.is_absolute() or ".." in target.parts:
+        raise ConfigError(f"{where} writes to {target}, which is not below the output folder")
+    if "out" not in stage.holes():
+        raise ConfigError(f"{where} does not say where to write; put {{out}} into its command")
+    if absent := next((hole for hole in stage.holes() if hole not in known | {"out", "data"}), None):
+        raise ConfigError(f"{where} uses '{absent}', which no stage before it is named")
+
+
+def _fingerprint(stage: Stage, prints: Mapping[str, str], recipe: Recipe, data: Path | None) -> str:
+    """Return what changes when the stage would give something else: its command, its inputs, its script."""
+    parts = [stage.command, stage.target, stage.copy]
+    parts += [f"{hole}={prints[hole]}" for hole in stage.holes() if hole in prints]
+    if "data" in stage.holes() and data is None:
+        raise ConfigError(f"stage '{stage.name}' reads the data folder; give --data DIR or set KRISS_DATA")
+    for word in shlex.split(stage.command):
+        if "{data}" in word and data is not None:
+            parts.append(_digest(Path(word[word.index("{data}") :].replace("{data}", str(data)))))
+    if stage.script:
+        parts.append(file_digest(recipe.path.parent / shlex.split(stage.script)[0]))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _digest(path: Path) -> str:
+    """Return what tells one state of a file or a folder from another: size and time suffice for large data."""
+    if not path.exists():
+        raise InputError("no such file", Place(path))
+    files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
+    return " ".join(f"{one.name} {one.stat().st_size}" for one in files)
+
+
+def _run(stage: Stage, recipe: Recipe, out: Path, data: Path | None) -> None:
+    target = out / stage.target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target
+    if stage.copy:  # a half-changed copy must not look like a finished one
+        draft = target.with_name(f".{target.name}.changing")
+        shutil.rmtree(draft, ignore_errors=True)
+        shutil.copytree(out / _target_of(recipe, stage.copy), draft)
+    else:
+        _remove(target)
+    places = {one.name: str(out / one.target) for one in recipe.stages} | {"out": str(draft), "data": str(data)}
+    words = [_filled(word, places) for word in shlex.split(stage.command)]
+    if stage.script:
+        words = [sys.executable, str(recipe.path.parent / words[0]), *words[1:]]
+    else:
+        words = [sys.executable, "-m", "kriss.cli", *words, *_resumed(words, draft)]
+    environment = os.environ | ({"KRISS_DATA": str(data)} if data else {})
+    ended = subprocess.run(words, env=environment, check=False).returncode
+    if ended or not draft.exists():
+        what = f"ended with status {ended}" if ended else f"ended well, but wrote no {draft}"
+        raise StageFailedError(f"stage '{stage.name}' of {recipe.path} {what}; what it said stands above")
+    if stage.copy:
+        _remove(target)
+        draft.rename(target)
+
+
+def _resumed(words: Sequence[str], target: Path) -> list[str]:
+    """Go on with a training that was interrupted."""
+    return ["--resume"] if words[0] == "train" and target.with_name(f".{target.name}.training").is_dir() else []
+
+
+def _target_of(recipe: Recipe, name: str) -> str:
+    return next(stage.target for stage in recipe.stages if stage.name == name)
+
+
+def _remove(target: Path) -> None:
+    if target.is_dir() and not target.is_symlink():
+        shutil.rmtree(target)
+    else:
+        target.unlink(missing_ok=True)
+
+
+def _known(stamp: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(stamp.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

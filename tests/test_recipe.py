@@ -1,0 +1,158 @@
+"""Recipes: what is run, what is skipped, and what is left when a stage fails."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kriss.cli import run
+from kriss.errors import ConfigError
+from kriss.recipe import Recipe
+
+SCRIPT = """
+import sys
+from pathlib import Path
+out, text, *inputs = sys.argv[1:]
+if text == "fail":
+    sys.exit(3)
+if text == "nothing":
+    sys.exit(0)
+if Path(out).is_dir():
+    (Path(out) / "more").write_text(text)
+else:
+    Path(out).write_text(text + "".join(Path(one).read_text() for one in inputs))
+with open(Path(__file__).with_name("ran"), "a") as log:
+    log.write(text + chr(10))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "write.py").write_text(SCRIPT)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "in.txt").write_text("data")
+    return tmp_path
+
+
+def recipe(folder: Path, *stages: str) -> Path:
+    (folder / "r.toml").write_text("\n".join(f"[[stage]]\n{stage}" for stage in stages))
+    return folder / "r.toml"
+
+
+def ran(folder: Path) -> list[str]:
+    log = folder / "ran"
+    found = log.read_text().split() if log.exists() else []
+    log.unlink(missing_ok=True)
+    return found
+
+
+def go(folder: Path, *options: str) -> int:
+    return run(["run", str(folder / "r.toml"), "--out", str(folder / "out"), "--data", str(folder / "data"), *options])
+
+
+def test_stages_run_once_and_again_when_something_changed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stages = [
+        'name = "a"\nscript = "write.py {out} one {data}/in.txt"',
+        'name = "b"\nfile = "deep/b.txt"\nscript = "write.py {out} two {a}"',
+        'name = "c"\nscript = "write.py {out} three"',
+    ]
+    recipe(folder, *stages)
+    assert go(folder) == 0
+    assert ran(folder) == ["one", "two", "three"]
+    assert (folder / "out" / "deep" / "b.txt").read_text() == "twoonedata"
+    assert go(folder) == 0
+    assert ran(folder) == []
+    assert capsys.readouterr().err.count("as it was") == 3
+    recipe(folder, stages[0], stages[1].replace("two", "zwei"), stages[2])
+    assert go(folder) == 0
+    assert ran(folder) == ["zwei"]
+    (folder / "data" / "in.txt").write_text("other data")
+    assert go(folder) == 0
+    assert ran(folder) == ["one", "zwei"]  # what uses it, too
+    (folder / "out" / "c").unlink()
+    assert go(folder, "--only", "b") == 0
+    assert ran(folder) == []
+    assert go(folder, "--only", "b", "--again", "a") == 0
+    assert ran(folder) == ["one"]
+    assert go(folder) == 0
+    assert ran(folder) == ["three"]
+    assert json.loads((folder / "out" / ".stages" / "a.json").read_text())["seconds"] >= 0
+
+
+def test_a_stage_for_each(folder: Path) -> None:
+    path = recipe(
+        folder,
+        'name = "x-{n}"\nfile = "x/{n}.txt"\nscript = "write.py {out} {n}"\neach = [{n = "1"}, {n = "2"}]',
+        'name = "sum"\nscript = "write.py {out} s {x-1} {x-2}"',
+    )
+    assert [stage.name for stage in Recipe.load(path).stages] == ["x-1", "x-2", "sum"]
+    assert go(folder) == 0
+    assert (folder / "out" / "sum").read_text() == "s12"
+    assert (folder / "out" / "x" / "2.txt").exists()
+
+
+def test_a_copy_is_changed_and_the_original_is_not(folder: Path) -> None:
+    (folder / "mkdir.py").write_text("import sys, pathlib; pathlib.Path(sys.argv[1]).mkdir()")
+    first = 'name = "base"\nscript = "mkdir.py {out}"'
+    recipe(folder, first, 'name = "changed"\ncopy = "base"\nscript = "write.py {out} new"')
+    assert go(folder) == 0
+    assert not (folder / "out" / "base" / "more").exists()
+    assert (folder / "out" / "changed" / "more").read_text() == "new"
+    recipe(folder, first, 'name = "changed"\ncopy = "base"\nscript = "write.py {out} fail"')
+    assert go(folder) == 1
+    assert (folder / "out" / "changed" / "more").read_text() == "new"  # nothing lost
+
+
+def test_a_failure_stops_the_recipe_and_is_tried_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe(folder, 'name = "a"\nscript = "write.py {out} one"', 'name = "b"\nscript = "write.py {out} fail"',
+           'name = "c"\nscript = "write.py {out} three"')  # fmt: skip
+    assert go(folder) == 1
+    assert "stage 'b'" in capsys.readouterr().err.splitlines()[-1]
+    assert ran(folder) == ["one"]
+    recipe(folder, 'name = "a"\nscript = "write.py {out} one"', 'name = "b"\nscript = "write.py {out} nothing"')
+    assert go(folder) == 1
+    assert "wrote no" in capsys.readouterr().err
+    assert ran(folder) == []
+
+
+def test_commands_of_kriss_are_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "data" / "terms.tsv").write_text("id\tname\nA:1\tfever\n")
+    recipe(folder, 'name = "terms"\nrun = "ontology build tsv {data}/terms.tsv --out {out}"')
+    assert go(folder, "--list") == 0
+    assert "terms: kriss ontology build tsv {data}/terms.tsv" in capsys.readouterr().out
+    assert go(folder) == 0
+    assert (folder / "out" / "terms" / "manifest.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no [[stage]]"),
+        ("[[stage]]\nname = 1", "key 'name'"),
+        ('[[stage]]\nname = "a"', "either 'run'"),
+        ('[[stage]]\nname = "a"\nrun = "x {out}"\nscript = "y"', "either 'run'"),
+        ('[[stage]]\nname = "a"\nrun = "x"', "does not say where to write"),
+        ('[[stage]]\nname = "a"\nrun = "x {out} {b}"', "uses 'b', which no stage before it is named"),
+        ('[[stage]]\nname = "a"\nrun = "x {out}"\nfile = "../b"', "not below the output folder"),
+        ('[[stage]]\nname = "a"\nrun = "x {out}"\n[[stage]]\nname = "a"\nrun = "x {out}"', "a name of its own"),
+        ('[[stage]]\nname = "a"\nruns = "x {out}"', "did you mean 'run'?"),
+        ('[[stages]]\nname = "a"', "unknown key 'stages'"),
+        ("[[stage]\n", "not valid TOML"),
+    ],
+)
+def test_a_bad_recipe_is_refused(folder: Path, text: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "r.toml").write_text(text)
+    assert go(folder) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_what_is_not_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = recipe(folder, 'name = "a"\nscript = "write.py {out} one {data}/absent"')
+    assert go(folder) == 1
+    assert "no such file" in capsys.readouterr().err
+    with pytest.raises(ConfigError, match="has no stage 'z'"):
+        Recipe.load(path).needed(["z"])
