@@ -25,6 +25,7 @@ Context = Annotated[
 ]
 Abbreviations = Annotated[bool, typer.Option(help="Read abbreviations as the document defines them.")]
 Ngrams = Annotated[float, typer.Option(metavar="W", help="Weight of likeness in spelling; 0 for none.")]
+Ties = Annotated[bool, typer.Option(help="Settle which of several entities with the same name is meant.")]
 Types = Annotated[
     str, typer.Option(metavar="LIST", help="Link to entities of these types alone: names, codes, tree prefixes.")
 ]
@@ -65,6 +66,7 @@ def link(
     context: Context = None,
     abbreviations: Abbreviations = True,
     ngrams: Ngrams = 0.0,
+    ties: Ties = True,
     types: Types = "",
     ids: Ids = None,
     threshold: Threshold = 0.0,
@@ -76,7 +78,7 @@ def link(
     """Link the mentions that documents mark, with the evidence for each link."""
     from kriss.evaluate.datasets import documents as read
 
-    options = _options(context, abbreviations, ngrams, types, ids, threshold, gold, mode)
+    options = _options(context, abbreviations, ngrams, ties, types, ids, threshold, gold, mode)
     target = _output_format(to)
     chosen = input_format(format)
     _write(_load(linker, threads, options), read(documents, chosen), out, target, top, force=force)
@@ -100,6 +102,7 @@ def annotate(
     context: Context = None,
     abbreviations: Abbreviations = True,
     ngrams: Ngrams = 0.0,
+    ties: Ties = True,
     types: Types = "",
     ids: Ids = None,
     threshold: Threshold = 0.0,
@@ -112,7 +115,7 @@ def annotate(
     from kriss.link.annotate import Dictionary, SpacyEntities, annotated
     from kriss.mine.documents import Problems
 
-    options = _options(context, abbreviations, ngrams, types, ids, threshold, gold, mode)
+    options = _options(context, abbreviations, ngrams, ties, types, ids, threshold, gold, mode)
     target = _output_format(to)
     finder = SpacyEntities(spacy) if spacy else None
     loaded = _load(linker, threads, options)
@@ -165,6 +168,7 @@ def _options(
     context: float | None,
     abbreviations: bool,
     ngrams: float,
+    ties: bool,
     types: str,
     ids: Path | None,
     threshold: float,
@@ -184,6 +188,7 @@ def _options(
         "context": context,
         "abbreviations": abbreviations,
         "ngrams": ngrams,
+        "ties": ties,
         "types": kinds,
         "ids": chosen,
         "threshold": threshold,

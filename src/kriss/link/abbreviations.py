@@ -3,10 +3,11 @@
 "MS" is multiple sclerosis in one abstract and mass spectrometry in the next; the document itself says which, where
 it first writes "multiple sclerosis (MS)". The algorithm is that of Schwartz and Hearst (2003): the letters of the
 short form are looked for from right to left in the few words before the parenthesis, and the first letter must
-start a word. It is changed in five places, each because the published form went wrong on real abstracts:
+start a word. It is changed in six places, each because the published form went wrong on real abstracts:
 
 - words whose initials spell the short form are preferred (right to left alone, "coronary artery calcification
   (CAC)" gives "calcification"), and a long form in which many words have no letter of the short one is none;
+- where nothing else fits, initials count in any order: "myotonic dystrophy (DM)" is Latin's dystrophia myotonica;
 - Greek letters match their names, accented letters the plain ones: "tumor necrosis factor alpha (TNF-α)";
 - a parenthesis may say several things: "(MS; also called disseminated sclerosis)", "(DMD/BMD)";
 - a definition stays in its sentence, and in the bracket that encloses it;
@@ -24,6 +25,8 @@ from functools import lru_cache
 
 _LONGEST_SHORT = 10
 _LONGEST_WINDOW = 200
+_MOST_SHUFFLED = 4
+"""Letters of a short form whose order may differ from that of the words."""
 _LONGEST_INSIDE = 200
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _BRACKET = re.compile(r"[()\[\]{}]")
@@ -257,7 +260,9 @@ def _start(letters: str, window: str) -> int:
     """Return where the long form begins; -1 if there is none."""
     folded = _folded(window)
     start = _start_by_initials(letters, folded)
-    return start if start >= 0 else _start_right_to_left(letters, folded)
+    if start < 0:
+        start = _start_right_to_left(letters, folded)
+    return start if start >= 0 else _start_in_any_order(letters, folded)
 
 
 def _start_by_initials(letters: str, window: str) -> int:
@@ -270,6 +275,14 @@ def _start_by_initials(letters: str, window: str) -> int:
         elif part[0] not in _SMALL:
             break
     return -1
+
+
+def _start_in_any_order(letters: str, window: str) -> int:
+    """Return where as many words as there are letters begin, if their initials are those letters."""
+    words = [part for part in _PART.finditer(window) if part[0] not in _SMALL][-len(letters) :]
+    if len(letters) > _MOST_SHUFFLED or not letters.isalpha() or sorted(word[0][0] for word in words) != sorted(letters):
+        return -1
+    return words[0].start() if all(len(word[0]) > len(letters) for word in words) else -1
 
 
 def _start_right_to_left(letters: str, window: str) -> int:

@@ -22,6 +22,9 @@ class LinkConfig:
     ngrams: float = 0.0
     """Weight of the likeness in spelling that is added to a score; above 0, entities that are spelled
     like the mention join the candidates."""
+    ties: bool = True
+    """Where several entities have the very name that was found, take the broadest of them, or else the one with
+    the mined mention most like this one in its context; if not, their references decide as in Eq. 4."""
     types: tuple[str, ...] = ()
     """Link to entities of these types alone: names, codes, tree prefixes, named subsets."""
     ids: tuple[str, ...] = ()

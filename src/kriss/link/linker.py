@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
@@ -36,6 +37,7 @@ from kriss.link.learned import Example, Learned, Snapshot
 from kriss.link.log import Record
 from kriss.link.search import Scope, Search
 from kriss.link.spans import known_entities
+from kriss.link.ties import LOOKED_AT, Ties
 from kriss.mine.documents import flaw_of
 from kriss.ontology import Ontology
 from kriss.records import Candidate, Entity, Evidence, Link, Mention
@@ -100,6 +102,7 @@ class Linker:
         self.context = self._calibration.context if config.context is None else config.context
         scope = Scope(self._allowed_rows(config), frozenset(() if config.types else config.ids))
         self.search = Search(self._index, self.prototypes, self.ontology, self._ngrams, config, scope)
+        self._ties = Ties(self._index, self.prototypes, self._references, self._weight, self.ontology)
 
     def _allowed_rows(self, config: LinkConfig) -> NDArray[np.bool_] | None:
         """Tell which entities of the ontology may be linked to; None if all."""
@@ -147,7 +150,11 @@ class Linker:
         queries = query_vectors(self._remembering, asked, self.context)
         learned = self.learned.now()
         spelled = ["" if mention.masked else mention.surface for mention in asked]
-        found = self.search(queries, spelled, learned, max(top, 2))
+        found = self.search(queries, spelled, learned, max(top, LOOKED_AT))
+        if self.config.ties:
+            found = [
+                self._ties.settled(hits, partial(self._in_context, one)) for one, hits in zip(asked, found, strict=True)
+            ]
         fit = self._calibration.fit(self.context)
         links = []
         for mention, long, candidates in zip(mentions, expanded, found, strict=True):
@@ -166,6 +173,10 @@ class Linker:
             entity, name = (None, "") if nil else (shown[0].entity, shown[0].name)
             links.append(Link(mention, entity, name, best.score, probability, shown, long))
         return links
+
+    def _in_context(self, mention: Mention) -> NDArray[np.float32]:
+        """Return the view of one mention in its sentence: it has the same bits alone as in any batch."""
+        return np.asarray(self.encoder.mentions([mention])[0])
 
     def _check_encoder(self) -> None:
         """Refuse an encoder that does not give the vectors which the index was built of; asked once."""

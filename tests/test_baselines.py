@@ -1,0 +1,467 @@
+"""The baselines: their losses against oracles, their ties, and that gold is never looked at when linking."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from kriss.artifacts import open_artifact, verify
+from kriss.cli import run
+from kriss.encoder.config import EncoderConfig
+from kriss.encoder.model import Encoder
+from kriss.encoder.session import OnnxEncoder
+from kriss.errors import ConfigError, InputError, KrissError, MissingExtraError, WrongKindError
+from kriss.evaluate.baselines import nearest
+from kriss.evaluate.baselines.blink import link_description
+from kriss.evaluate.baselines.contrast import hard_pairs, multi_similarity_loss
+from kriss.evaluate.baselines.encoders import NameEncoder, load_encoder, name_sequences
+from kriss.evaluate.baselines.medlinker import Softmax, link_medlinker
+from kriss.evaluate.baselines.names import link_as_is, link_exact
+from kriss.evaluate.baselines.nearest import link_nearest_name
+from kriss.evaluate.baselines.queries import MOST, Query, answer, queries
+from kriss.evaluate.baselines.sapbert import NamePairs, train_sapbert
+from kriss.evaluate.baselines.settings import MedlinkerConfig, SapbertConfig, check
+from kriss.evaluate.gold import GoldMention, gold_mentions
+from kriss.evaluate.predictions import Prediction, Scored, read_predictions
+from kriss.link.spans import Annotated, Span
+from kriss.ontology import Ontology
+from kriss.records import Mention
+from tests.conftest import build, write_jsonl
+from tests.linker_fixtures import CLINIC
+from tests.train_fixtures import arguments, one_thread, tiny_config, world
+
+__all__ = ["one_thread"]
+TEXT = "Multiple sclerosis (MS) relapsed. MS and Colon Cancer were seen, then aspirin; no dropsy."
+PLACES = {"Multiple sclerosis": "D009103", "MS": "D009103", "Colon Cancer": "D003110", "aspirin": "D001241",
+          "dropsy": "D004487"}  # fmt: skip
+
+
+def marked(text: str = TEXT, entities: dict[str, str] | None = None, **more: Any) -> Annotated:
+    """Return a document with the last occurrence of each surface marked."""
+    spans = [
+        Span(text.rindex(surface), text.rindex(surface) + len(surface), (entity,), "Thing")
+        for surface, entity in (PLACES if entities is None else entities).items()
+    ]
+    return Annotated(more.pop("id", "1"), text, tuple(spans), **more)
+
+
+@pytest.fixture(scope="module")
+def clinic_ontology(tmp_path_factory: pytest.TempPathFactory) -> Ontology:
+    """Return five entities, two of which are called "MS"."""
+    folder = tmp_path_factory.mktemp("clinic-ontology")
+    return build(folder / "out", "jsonl", write_jsonl(folder / "entities.jsonl", *CLINIC))
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_model: Path) -> Encoder:
+    """Return the tiny BERT."""
+    return Encoder.from_pretrained(str(tiny_model), EncoderConfig(window=27, pooling="mean", normalize=True))
+
+
+def answers(predictions: Sequence[Prediction]) -> dict[tuple[int, int], tuple[str, ...]]:
+    """Return the answers by place."""
+    return {(one.start, one.end): one.entities for one in predictions}
+
+
+def at(surface: str, offset: int = 0) -> tuple[int, int]:
+    """Return where a surface was marked."""
+    start = offset + TEXT.rindex(surface)
+    return start, start + len(surface)
+
+
+# --- queries and answers ---------------------------------------------------------------------
+
+
+def test_there_is_a_query_for_every_mention_of_gold() -> None:
+    documents = [marked(), marked(), marked(id="2", offset=100), Annotated("3", "nothing", (Span(0, 7),))]
+    found = queries(iter(documents))
+    assert [query.gold for query in found] == gold_mentions(documents)
+    assert len(found) == 10
+    assert found[5].gold.start == 100 + TEXT.index("Multiple")
+    assert all(query.mention.surface == query.gold.surface for query in found)
+    assert all(query.mention.left + query.mention.surface + query.mention.right == TEXT for query in found)
+
+
+def test_abbreviations_are_read_as_their_document_says() -> None:
+    surfaces = [query.mention.surface for query in queries([marked()], abbreviations=True)]
+    assert surfaces == ["Multiple sclerosis", "Multiple sclerosis", "Colon Cancer", "aspirin", "dropsy"]
+
+
+@given(st.lists(st.integers(0, 3), max_size=90))
+def test_an_answer_is_all_that_score_as_the_best(levels: list[int]) -> None:
+    query = Query(GoldMention("1", 0, 2, "MS", ("X",)), Mention.bare("MS"))
+    ranked = [Scored(f"E{n}", level / 3 + n * 1e-9) for n, level in enumerate(sorted(levels, reverse=True))]
+    found = answer(query, ranked)
+    assert found.entities == tuple(f"E{n}" for n in range(levels.count(max(levels, default=0))))
+    assert found.candidates == tuple(ranked[: max(MOST, len(found.entities))])
+
+
+# --- names -----------------------------------------------------------------------------------
+
+
+def test_exact_names(clinic_ontology: Ontology) -> None:
+    found = list(link_exact(clinic_ontology, [marked()]))
+    assert [(one.document, one.start, one.end) for one in found] == [one.key for one in gold_mentions([marked()])]
+    assert answers(found) == {
+        at("Multiple sclerosis"): ("D009103",),
+        at("MS"): ("D009103", "D013058"),
+        at("Colon Cancer"): ("D003110",),
+        at("aspirin"): ("D001241",),
+        at("dropsy"): (),
+    }
+    assert found[2].candidates == (Scored("D003110", 1.0, "colon cancer"),)
+    assert answers(list(link_exact(clinic_ontology, [marked()], abbreviations=True)))[at("MS")] == ("D009103",)
+
+
+def test_exact_names_of_a_subset(clinic_ontology: Ontology) -> None:
+    assert answers(list(link_exact(clinic_ontology.subset("Procedure"), [marked()]))) == {
+        at(surface): ("D013058",) if surface == "MS" else () for surface in PLACES
+    }
+
+
+def test_a_mention_as_it_is(clinic_ontology: Ontology) -> None:
+    found = list(link_as_is(clinic_ontology, [marked()]))
+    assert answers(found) == answers(list(link_exact(clinic_ontology, [marked()])))
+    assert [one.name for one in found[2].candidates] == ["Colon Cancer"]
+    assert found[4].candidates == ()
+
+
+# --- encoders --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "mention"])
+def test_a_published_model_sees_names_without_markers(tiny_model: Path, pooling: Any) -> None:
+    import transformers
+
+    encoder, is_marked = load_encoder(str(tiny_model), SapbertConfig().encoder(), {"pooling": pooling})
+    assert not is_marked
+    names = ["heart attack", "Acute renal failure of the kidney", "MS"]
+    found = NameEncoder(encoder, marked=is_marked).vectors(names)
+    tokenizer: Any = transformers.AutoTokenizer.from_pretrained(tiny_model)
+    model: Any = transformers.AutoModel.from_pretrained(tiny_model)
+    model.eval()
+    for name, vector in zip(names, found, strict=True):
+        with torch.inference_mode():
+            hidden = model(**tokenizer(name, return_tensors="pt", max_length=25, truncation=True)).last_hidden_state[0]
+        expected = {"cls": hidden[0], "mean": hidden.mean(dim=0), "mention": hidden[1:-1].mean(dim=0)}[pooling]
+        np.testing.assert_allclose(vector, expected / expected.norm(), atol=1e-5)
+
+
+def test_a_name_has_at_most_25_tokens(tiny_model: Path) -> None:
+    encoder = Encoder.from_pretrained(str(tiny_model), SapbertConfig().encoder())
+    [long, empty] = name_sequences(encoder.windows, ["heart " * 60, ""], marked=False).ids
+    assert len(long) == 25
+    assert len(empty) == 2
+    for pooling in ("cls", "mean", "mention"):
+        other = Encoder.from_pretrained(str(tiny_model), replace(encoder.config, pooling=pooling))  # type: ignore[arg-type]
+        assert np.isfinite(NameEncoder(other, marked=False).vectors([""])).all()
+
+
+def test_an_encoder_of_kriss_keeps_its_settings(tiny_encoder: Path, clinic_ontology: Ontology) -> None:
+    encoder, is_marked = load_encoder(str(tiny_encoder), EncoderConfig())
+    assert is_marked
+    assert isinstance(encoder, OnnxEncoder)
+    assert encoder.config.window == 24
+    bare = encoder.mentions([Mention.bare("heart attack")])
+    np.testing.assert_allclose(NameEncoder(encoder, marked=True).vectors(["heart attack"]), bare, atol=1e-6)
+    with pytest.raises(ConfigError, match="--pooling"):
+        load_encoder(str(tiny_encoder), EncoderConfig(), {"pooling": "cls"})
+    with pytest.raises(WrongKindError):
+        load_encoder(str(clinic_ontology.artifact.path), EncoderConfig())
+
+
+def test_without_torch(tiny_model: Path, tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kriss.evaluate.baselines.encoders.find_spec", lambda name: None)
+    load_encoder(str(tiny_encoder), EncoderConfig())
+    with pytest.raises(MissingExtraError, match=r"kriss\[train\]"):
+        load_encoder(str(tiny_model), EncoderConfig())
+
+
+# --- the nearest name ------------------------------------------------------------------------
+
+
+def test_the_nearest_names_are_those_of_a_search_by_hand(
+    tiny: Encoder, clinic_ontology: Ontology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nearest, "_BLOCK", 3)
+    names = NameEncoder(tiny, marked=False)
+    found = list(link_nearest_name(clinic_ontology, [marked()], names))
+    texts = [(entity.id, name) for entity in clinic_ontology for name in entity.names]
+    vectors = names.vectors([name for _, name in texts])
+    for query, prediction in zip(queries([marked()]), found, strict=True):
+        scores = vectors @ names.vectors([query.mention.surface])[0]
+        best: dict[str, float] = {}
+        for (entity, _), score in zip(texts, scores.tolist(), strict=True):
+            best[entity] = max(score, best.get(entity, -1.0))
+        assert {one.entity: pytest.approx(one.score, abs=1e-5) for one in prediction.candidates} == best
+        assert prediction.entities == tuple(e for e in sorted(best) if best[e] >= max(best.values()) - 1e-6)
+        for one in prediction.candidates:
+            assert one.name in clinic_ontology[one.entity].names
+    assert answers(found)[at("MS")] == ("D009103", "D013058")
+    assert answers(found)[at("Colon Cancer")] == ("D003110",)
+    assert found[1].candidates[0].name == "MS"
+    expanded = answers(list(link_nearest_name(clinic_ontology, [marked()], names, abbreviations=True)))
+    assert expanded[at("MS")] == ("D009103",)
+
+
+def test_many_names_many_owners_and_none(tiny: Encoder, tmp_path: Path) -> None:
+    rows = [{"id": f"X{n:03d}", "name": f"heart {n}", "aliases": ["heart", "Heart"]} for n in range(90)]
+    many = build(tmp_path / "many", "jsonl", write_jsonl(tmp_path / "many.jsonl", *rows))
+    document = marked("the heart 7 and heart.", {"heart": "X000", "heart 7": "X007"})
+    found = answers(list(link_nearest_name(many, [document], NameEncoder(tiny, marked=False))))
+    assert found[(16, 21)] == tuple(f"X{n:03d}" for n in range(90))
+    assert found[(4, 11)] == ("X007",)
+    assert list(link_nearest_name(many, [Annotated("1", "none", ())], NameEncoder(tiny, marked=False))) == []
+
+
+# --- SapBERT ---------------------------------------------------------------------------------
+
+
+def _triplets(x: NDArray[np.float64], labels: list[int], margin: float) -> tuple[set[Any], set[Any]]:
+    positive, negative = set(), set()
+    for a in range(len(x)):
+        for p in range(len(x)):
+            for n in range(len(x)):
+                if a != p and labels[a] == labels[p] and labels[a] != labels[n]:
+                    far, near = np.linalg.norm(x[a] - x[p]), np.linalg.norm(x[a] - x[n])
+                    if near - far <= margin:
+                        positive.add((a, p))
+                        negative.add((a, n))
+    return positive, negative
+
+
+@given(st.integers(2, 12), st.integers(1, 6), st.integers(0, 10**6), st.sampled_from([0.0, 0.2, 1.0]))
+def test_hard_pairs_and_loss_are_those_of_the_papers(size: int, kinds: int, seed: int, margin: float) -> None:
+    draw = np.random.default_rng(seed)
+    x = draw.normal(size=(size, 3))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    labels = draw.integers(0, kinds, size).tolist()
+    positive, negative = _triplets(x, labels, margin)
+    vectors = torch.from_numpy(x).requires_grad_()
+    found = hard_pairs(vectors, torch.tensor(labels), margin)
+    assert [{(int(a), int(b)) for a, b in mask.nonzero()} for mask in found] == [positive, negative]
+    expected = 0.0
+    for i in range(size):
+        pull = sum(np.exp(-2 * (x[i] @ x[k] - 0.5)) for a, k in positive if a == i)
+        push = sum(np.exp(50 * (x[i] @ x[k] - 0.5)) for a, k in negative if a == i)
+        expected += (np.log(1 + pull) / 2 + np.log(1 + push) / 50) / size
+    loss = multi_similarity_loss(vectors, *found, alpha=2, beta=50, base=0.5)
+    assert float(loss.detach()) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert vectors.grad is not None
+    assert torch.isfinite(vectors.grad).all()
+
+
+def test_pairs_of_names(tmp_path: Path) -> None:
+    rows = [{"id": "A", "name": "one", "aliases": ["ONE", "two", "three"]}, {"id": "B", "name": "four"},
+            {"id": "C", "name": "x0", "aliases": [f"x{n}" for n in range(1, 20)]}]  # fmt: skip
+    ontology = build(tmp_path / "o", "jsonl", write_jsonl(tmp_path / "o.jsonl", *rows))
+    found = NamePairs.of(ontology, 50, seed=3)
+    pairs = [(found.names[a], found.names[b]) for a, b in found.pairs.tolist()]
+    assert pairs[:3] == [("one", "two"), ("one", "three"), ("two", "three")]
+    assert found.entities.tolist() == [0] * 3 + [2] * 50
+    assert len(set(pairs)) == 53
+    assert np.array_equal(found.pairs, NamePairs.of(ontology, 50, seed=3).pairs)
+    assert not np.array_equal(found.pairs, NamePairs.of(ontology, 50, seed=4).pairs)
+    seen = [tuple(sorted(pair)) for names, labels in found.batches(9, 5, seed=0)
+            for pair in zip(names[:9], names[9:], strict=True)]  # fmt: skip
+    assert len(set(seen)) == 45
+    for names, labels in found.batches(9, 2, seed=0):
+        assert [("x" in name) * 2 for name in names] == labels.tolist()
+    with pytest.raises(InputError, match="synonyms"):
+        NamePairs.of(build(tmp_path / "p", "jsonl", write_jsonl(tmp_path / "p.jsonl", rows[0], rows[1])), 50, 0)
+
+
+def test_sapbert_learns_and_is_an_encoder(tiny_model: Path, tmp_path: Path) -> None:
+    config = SapbertConfig(model=str(tiny_model), batch=24, steps=25, learning_rate=1e-3, dropout=0.0, pooling="mean")
+    events: list[dict[str, Any]] = []
+    report = train_sapbert(config, world().ontology, tmp_path / "one", progress=events.append)
+    again = train_sapbert(config, world().ontology, tmp_path / "two")
+    assert report == again
+    losses = [event["loss"] for event in events if "loss" in event]
+    assert [event["step"] for event in events if "loss" in event] == [10, 20, 25]
+    assert losses[-1] < 0.8 * losses[0]
+    first, second = (tmp_path / name / "model.safetensors" for name in ("one", "two"))
+    assert first.read_bytes() == second.read_bytes() == (tmp_path / "one/references/model.safetensors").read_bytes()
+    other = train_sapbert(replace(config, seed=1), world().ontology, tmp_path / "two", force=True)
+    assert other.loss != report.loss
+    artifact = verify(tmp_path / "one")
+    assert artifact.facts["baseline"] == "sapbert"
+    encoder, is_marked = load_encoder(str(tmp_path / "one"), EncoderConfig())
+    assert not is_marked
+    assert not bool(load_encoder(str(tiny_model), EncoderConfig())[1])
+    before, _ = load_encoder(str(tiny_model), config.encoder())
+    pairs = NamePairs.of(world().ontology, 50, 0)
+    cosines = []
+    for one in (before, encoder):
+        vectors = NameEncoder(one, marked=False).vectors(pairs.names)
+        a, b = vectors[pairs.pairs[:, 0]], vectors[pairs.pairs[:, 1]]
+        cosines.append(float((a * b).sum(axis=1).mean() - (a * np.roll(b, 60, axis=0)).sum(axis=1).mean()))
+    assert cosines[1] > cosines[0]
+
+
+def test_sapbert_with_markers(tiny_model: Path, tmp_path: Path) -> None:
+    config = SapbertConfig(model=str(tiny_model), steps=1, batch=8, markers=True)
+    train_sapbert(config, world().ontology, tmp_path / "out")
+    assert load_encoder(str(tmp_path / "out"), EncoderConfig())[1]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"batch": 1}, {"alpha": 0}, {"steps": -1}, {"epochs": 0.0}, {"margin": -1.0}, {"dropout": 2.0}, {"seed": -1},
+     {"learning_rate": float("nan")}],
+)  # fmt: skip
+def test_settings_that_make_no_sense(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(settings))):
+        check(SapbertConfig(**settings))
+
+
+def test_a_training_gone_astray(tiny_model: Path, tmp_path: Path) -> None:
+    config = SapbertConfig(model=str(tiny_model), batch=8, steps=20, learning_rate=1e30)
+    with pytest.raises(KrissError, match="lower the learning rate"):
+        train_sapbert(config, world().ontology, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- BLINK -----------------------------------------------------------------------------------
+
+
+def test_blink_scores_a_mention_in_context_against_references(tiny: Encoder, clinic_ontology: Ontology) -> None:
+    found = list(link_description(clinic_ontology, [marked()], tiny))
+    references = tiny.references(list(clinic_ontology))
+    for query, prediction in zip(queries([marked()]), found, strict=True):
+        scores = references @ tiny.mentions([query.mention])[0]
+        order = np.argsort(-scores, kind="stable").tolist()
+        ids = [entity.id for entity in clinic_ontology]
+        assert [one.entity for one in prediction.candidates] == [ids[place] for place in order]
+        assert [one.score for one in prediction.candidates] == pytest.approx(scores[order].tolist(), abs=1e-5)
+        assert prediction.entities == (ids[order[0]],)
+        assert prediction.candidates[0].name == clinic_ontology[ids[order[0]]].name
+    bare = marked("MS", {"MS": "D009103"})
+    [other] = link_description(clinic_ontology, [bare], tiny)
+    assert other.candidates[0].score != found[1].candidates[0].score  # the context counts
+
+
+def test_blink_is_trained_by_kriss_train(tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tiny_config(tiny_model, alpha=0.0, beta=1.0, p_mask=0.0, p_replace=0.0, p_bare=0.0, name_only=0.0,
+                         fields=("names", "definition"))  # fmt: skip
+    out = tmp_path / "blink"
+    assert run(arguments(config, out)) == 0, capsys.readouterr().err
+    assert open_artifact(out, "encoder").config["fields"] == ["names", "definition"]
+    here = world().ontology
+    name = here["X:003"].name
+    document = marked(f"with {name} in the liver", {name: "X:003"})
+    gold = write_jsonl(tmp_path / "g.jsonl", _as_json(document))
+    words = ["baseline", "blink", "link", str(out), str(here.artifact.path), str(gold), "--out", str(tmp_path / "p")]
+    assert run(words) == 0, capsys.readouterr().err
+    assert len(read_predictions(tmp_path / "p")) == 1
+
+
+# --- MedLinker -------------------------------------------------------------------------------
+
+
+def test_the_classifier_learns_and_is_the_same_again() -> None:
+    draw = np.random.default_rng(0)
+    centres = draw.normal(size=(4, 8)).astype(np.float32)
+    rows = draw.choice([3, 11, 12, 40], 80)
+    vectors = centres[np.searchsorted([3, 11, 12, 40], rows)] + 0.1 * draw.normal(size=(80, 8)).astype(np.float32)
+    config = MedlinkerConfig(epochs=20, learning_rate=0.01)
+    found, again = (Softmax(100 + 50 * vectors, rows.tolist(), config).best(100 + 50 * vectors) for _ in range(2))
+    assert found == again
+    assert [best[0][0] for best in found] == rows.tolist()
+    assert all(sum(score for _, score in best) == pytest.approx(1, abs=1e-5) for best in found)
+
+
+def test_medlinker_joins_classifier_and_dictionary(tiny: Encoder, clinic_ontology: Ontology) -> None:
+    train = [marked(f"the dropsy was {n}", {"dropsy": "MESH:D001241", "was": "D009369", "the": "unknown"}, id=str(n))
+             for n in range(4)]  # fmt: skip
+    text = "the dropsy was 2 and colon cancers, MS"
+    document = marked(text, {"dropsy": "D009369", "colon cancers": "D001241", "MS": "D001241"})
+    config = MedlinkerConfig(epochs=40, learning_rate=0.05)
+    found = list(link_medlinker(clinic_ontology, [document], train, tiny, config))
+    assert [one.entities for one in found] == [("D001241",), ("D003110",), ("D009103", "D013058")]
+    assert len(found[0].candidates) >= 2
+    again = list(link_medlinker(clinic_ontology, [document], train, tiny, config))
+    assert found == again
+    with pytest.raises(InputError, match="do the ids agree"):
+        list(link_medlinker(clinic_ontology, [document], [marked("a b", {"b": "Z"})], tiny))
+
+
+# --- the command -----------------------------------------------------------------------------
+
+
+def _as_json(document: Annotated) -> dict[str, Any]:
+    spans = [{"start": span.start, "end": span.end, "entity": span.entities[0]} for span in document.spans]
+    return {"id": document.id, "text": document.text, "mentions": spans}
+
+
+@pytest.fixture
+def gold_file(tmp_path: Path) -> Path:
+    """Return the document as a file."""
+    return write_jsonl(tmp_path / "gold.jsonl", _as_json(marked()))
+
+
+def test_all_commands(
+    gold_file: Path, clinic_ontology: Ontology, tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ontology, out = str(clinic_ontology.artifact.path), tmp_path / "p.jsonl.gz"
+    encoder = str(tmp_path / "encoder")
+    options = ["--set", "batch=8", "--set", "pooling=mean", "--steps", "2", "--seed", "5"]
+    words = ["baseline", "sapbert", "train", ontology, "--out", encoder, "--model", str(tiny_model), *options]
+    assert run(words) == 0
+    assert "trained 2 steps on" in capsys.readouterr().out
+    assert json.loads((tmp_path / "encoder/manifest.json").read_text())["seed"] == 5
+    for words in (
+        ["exact", ontology, str(gold_file), "--abbreviations"],
+        ["mention", ontology, str(gold_file)],
+        ["sapbert", "link", encoder, ontology, str(gold_file), "--abbreviations"],
+        ["sapbert", "link", str(tiny_model), ontology, str(gold_file), "--pooling", "mean"],
+        ["blink", "link", str(tiny_model), ontology, str(gold_file)],
+        ["medlinker", ontology, str(gold_file), "--train", str(gold_file), "--model", encoder, "--epochs", "2"],
+    ):
+        assert run(["baseline", *words, "--out", str(out)]) == 0, capsys.readouterr().err
+        printed = capsys.readouterr().out
+        assert f"{out}: " in printed
+        assert "of 5 mentions linked" in printed
+        assert set(read_predictions(out)) == {one.key for one in gold_mentions([marked()])}
+        first = out.read_bytes()
+        assert run(["baseline", *words, "--out", str(out)]) == 1
+        assert "exists" in capsys.readouterr().err
+        assert run(["baseline", *words, "--out", str(out), "--force"]) == 0
+        assert out.read_bytes() == first
+        capsys.readouterr()
+        out.unlink()
+
+
+def test_bad_requests_are_one_sentence(
+    gold_file: Path, clinic_ontology: Ontology, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ontology, out = str(clinic_ontology.artifact.path), str(tmp_path / "out")
+    train = ["sapbert", "train", ontology]
+    for words, said in (
+        ([*train, "--set", "batch"], "KEY=VALUE"),
+        ([*train, "--set", "bach=3"], "did you mean 'batch'"),
+        ([*train, "--set", "pooling=max"], "pooling"),
+        ([*train, "--steps", "-3"], "steps"),
+        ([*train, "--model", str(tmp_path / "none")], "no usable model"),
+        (["exact", ontology, str(tmp_path / "none.jsonl")], "none.jsonl"),
+        (["exact", str(tmp_path / "none"), str(gold_file)], "does not exist"),
+        (["sapbert", "link", ontology, ontology, str(gold_file)], "holds an ontology"),
+        (["sapbert", "link", "minilm", ontology, str(gold_file), "--pooling", "max"], "pooling"),
+        (["medlinker", ontology, str(gold_file), "--train", str(gold_file), "--epochs", "0"], "epochs"),
+    ):
+        assert run(["baseline", *words, "--out", out]) == 1, words
+        [line] = capsys.readouterr().err.splitlines()
+        assert line.startswith("kriss: error: ")
+        assert said in line
+        assert not Path(out).exists()
