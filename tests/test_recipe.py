@@ -93,6 +93,18 @@ def test_a_stage_for_each(folder: Path) -> None:
     assert (folder / "out" / "x" / "2.txt").exists()
 
 
+def test_a_stage_for_each_of_both(folder: Path) -> None:
+    path = recipe(
+        folder,
+        'name = "{o}"\nscript = "write.py {out} {o}"\neach = [{o = "p"}, {o = "q"}]',
+        'name = "{a}-{b}"\nscript = "write.py {out} {a}{b} {{o}}"\n'
+        'each = [{a = "x", o = "p"}, {a = "y", o = "q"}]\nby = [{b = "1"}, {b = "2"}]',
+    )
+    assert [stage.name for stage in Recipe.load(path).stages] == ["p", "q", "x-1", "x-2", "y-1", "y-2"]
+    assert go(folder) == 0
+    assert (folder / "out" / "y-1").read_text() == "y1q"
+
+
 def test_a_copy_is_changed_and_the_original_is_not(folder: Path) -> None:
     (folder / "mkdir.py").write_text("import sys, pathlib; pathlib.Path(sys.argv[1]).mkdir()")
     first = 'name = "base"\nscript = "mkdir.py {out}"'

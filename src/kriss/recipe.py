@@ -11,7 +11,7 @@
     each = [{corpus = "ncbi-disease"}, {corpus = "bc5cdr-d"}]
 
 `{out}` is what the stage writes, `{data}` the data folder, and `{name}` what another stage wrote, which must stand
-before it. `copy` names a stage whose folder is copied first, for commands that change a folder. `script` instead of
+before it. `each` repeats a stage with other values, `by` crosses them with more. `copy` names a stage whose folder is copied first, for commands that change a folder. `script` instead of
 `run` is a Python file, named from the recipe's folder. A stage is skipped while its command, the stages it uses and
 the files of the data folder it names are what they were when it last ended well.
 """
@@ -29,6 +29,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,8 @@ class Stage:
     copy: str = ""
     each: list[dict[str, str]] = field(default_factory=list)
     """The stage once for each of these, with their values filled in."""
+    by: list[dict[str, str]] = field(default_factory=list)
+    """And for each of those once for each of these."""
 
     @property
     def target(self) -> str:
@@ -142,10 +145,13 @@ def _expanded(values: object, path: Path, number: int) -> list[Stage]:
     if not isinstance(values, dict):
         raise ConfigError(f"{where} is not a table; write [[stage]]")
     stage = from_mapping(Stage, values, where)
-    if not stage.each:
+    if not stage.each and not stage.by:
         return [stage]
-    plain = {key: value for key, value in values.items() if key != "each"}
-    return [from_mapping(Stage, {key: _filled(text, one) for key, text in plain.items()}, where) for one in stage.each]
+    plain = {key: value for key, value in values.items() if key not in ("each", "by")}
+    return [
+        from_mapping(Stage, {key: _filled(_filled(text, other), one) for key, text in plain.items()}, where)
+        for one, other in product(stage.each or [{}], stage.by or [{}])
+    ]
 
 
 def _filled(text: Any, values: Mapping[str, str]) -> str:  # noqa: ANN401 - whatever TOML held

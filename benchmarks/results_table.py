@@ -1,0 +1,124 @@
+"""The tables of docs/results.md from the predictions that `make results` left: every figure is scored here, again.
+
+    python benchmarks/results_table.py OUT [--data DIR] > tables.md
+
+Rows are the files `OUT/links/CORPUS/SYSTEM.jsonl.gz`; the order and the names of systems are below.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kriss.evaluate.datasets import gold
+from kriss.evaluate.gold import GoldMention, gold_mentions, unlinked
+from kriss.evaluate.knowledge import Knowledge
+from kriss.evaluate.predictions import read_predictions
+from kriss.evaluate.report import Comparison, markdown_table, percent, sentence
+from kriss.evaluate.score import Evaluation, Row, compare, evaluate
+
+CORPORA = {"ncbi-disease": "medic", "bc5cdr-d": "mesh-disease", "bc5cdr-c": "mesh-chemical"}
+SYSTEMS = {
+    "mention": "mention as is",
+    "exact": "exact name",
+    "exact-abbreviations": "exact name + abbreviations",
+    "quickumls": "QuickUMLS",
+    "scispacy": "scispaCy",
+    "scispacy-abbreviations": "scispaCy + its abbreviations",
+    "minilm-abbreviations": "MiniLM, not trained, names + abbreviations",
+    "sapbert": "SapBERT",
+    "sapbert-abbreviations": "SapBERT + abbreviations",
+    "blink": "BLINK, bi-encoder",
+    "medlinker": "MedLinker (supervised)",
+    "kriss": "**kriss, self-supervised**",
+    "without-abbreviations": "kriss without abbreviations",
+    "without-ties": "kriss, shared names by Eq. 4",
+    "with-ngrams": "kriss with n-grams, 0.2",
+    "bare": "kriss, bare query",
+    "paper-query": "kriss, the paper's query",
+    "supervised-only": "kriss, supervised only",
+    "lazy": "**kriss, lazy supervised**",
+}
+SLICES = ("all", "unambiguous", "no owner", "several owners", "abbreviations", "composite", "seen", "unseen")
+
+SLICED = ("exact-abbreviations", "sapbert-abbreviations", "bare", "paper-query", "kriss", "lazy")
+COMPARED = (("kriss", "exact-abbreviations"), ("kriss", "sapbert-abbreviations"), ("kriss", "bare"), ("lazy", "kriss"))
+
+
+class Corpus:
+    """A test set with what is known about it."""
+
+    def __init__(self, name: str, out: Path, data: Path | None) -> None:
+        documents = gold(f"{name}:test", data)
+        train = [mention for split in ("train", "dev") for mention in gold_mentions(gold(f"{name}:{split}", data))]
+        self.name = name
+        self.mentions: list[GoldMention] = gold_mentions(documents)
+        self._unlinked = unlinked(documents)
+        linker = out / f"linker-{CORPORA[name]}"
+        self.knowledge = Knowledge.load(out / CORPORA[name], linker if linker.is_dir() else None, train)
+        self._links = out / "links" / name
+
+    def evaluations(self) -> Iterator[tuple[str, Evaluation]]:
+        """Score the systems whose predictions are there."""
+        for system in SYSTEMS:
+            path = self._links / f"{system}.jsonl.gz"
+            if path.is_file():
+                found = read_predictions(path)
+                yield system, evaluate(self.mentions, found, self.knowledge, unlinked=self._unlinked, source=path)
+
+
+def overall(row: Row, system: str) -> list[str]:
+    """Return a row of the main table: ties are broken at random, which is strict for all that break them."""
+    interval = f"{percent(row.low)}–{percent(row.high)}"
+    by_lot = percent(row.expected) if abs(row.expected - row.strict) > 1e-9 else percent(row.strict)
+    return [SYSTEMS[system], percent(row.strict), interval, by_lot, percent(row.lenient), *map(percent, row.recall[1:])]
+
+
+def tables(corpus: Corpus) -> Iterator[str]:
+    """Yield the lines of one corpus: all systems, slices of the main ones, comparisons."""
+    found = dict(corpus.evaluations())
+    yield f"## {corpus.name}, {len(corpus.mentions):,} test mentions"
+    yield ""
+    names = ["", "strict", "95%", "ties at random", "lenient (inflated)", "R@5", "R@16", "R@64"]
+    yield from markdown_table(names, [overall(one.overall, system) for system, one in found.items()])
+    shown = [system for system in SLICED if system in found]
+    yield ""
+    rows = []
+    for name in SLICES:
+        by_system = [_slice(found[system], name) for system in shown]
+        first = next((row for row in by_system if row), None)
+        if first:
+            figures = [percent(row.expected) if row else "" for row in by_system]
+            rows.append([name, f"{first.mentions:,}", *figures])
+    yield from markdown_table(["slice", "mentions", *(SYSTEMS[system] for system in shown)], rows)
+    yield ""
+    for one, other in COMPARED:
+        if one in found and other in found:
+            rival = Comparison(SYSTEMS[other].strip("*"), found[other], compare(found[one], found[other]))
+            yield f"- {sentence(SYSTEMS[one].strip('*'), rival)}"
+    yield ""
+
+
+def _slice(evaluation: Evaluation, name: str) -> Row | None:
+    return next((row for row in evaluation.rows if row.name == name), None)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the tables to standard output."""
+    parser = argparse.ArgumentParser(description="The tables of docs/results.md.")
+    parser.add_argument("out", type=Path, help="where 'make results' wrote")
+    parser.add_argument("--data", type=Path, default=None, help="the data folder; default KRISS_DATA")
+    parser.add_argument("--corpus", action="append", choices=list(CORPORA), help="only this one; repeatable")
+    given = parser.parse_args(arguments)
+    data = given.data or (Path(os.environ["KRISS_DATA"]) if "KRISS_DATA" in os.environ else None)
+    for name in given.corpus or CORPORA:
+        if (given.out / "links" / name).is_dir():
+            sys.stdout.writelines(f"{line}\n" for line in tables(Corpus(name, given.out, data)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
