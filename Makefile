@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench results clean
 
 demo: $(STAMP)
 	$(BIN)/python -m kriss.demo out/demo
@@ -25,6 +25,12 @@ bench: $(STAMP)
 	test -z "$$KRISS_DATA" || $(BIN)/python benchmarks/mining_speed.py
 	test -z "$$KRISS_DATA" || test ! -d out/demo/linker || $(BIN)/python benchmarks/link_speed.py out/demo/linker out/demo/encoder
 	test ! -d out/demo/mentions || $(BIN)/python benchmarks/train_speed.py out/demo/hpo out/demo/mentions
+
+# The tables of docs/results.md; hours on two cores, stage by stage, and it goes on where it was stopped.
+results: $(STAMP)
+	test -n "$$KRISS_DATA" || { echo "set KRISS_DATA to the data folder; docs/datasets.md says what is in it" >&2; exit 2; }
+	$(BIN)/kriss run recipes/results.toml --out out/results
+	$(BIN)/python benchmarks/results_table.py out/results > out/results/tables.md
 
 clean:
 	rm -rf $(VENV) out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import gzip
 import io
 import json
 import os
@@ -292,7 +293,7 @@ def test_pubtator_is_read_again(
 
 def test_the_id_of_a_file_whose_name_has_blanks_is_read_again(tmp_path: Path) -> None:
     document = Annotated("my notes 2", "MS hurts.", (Span(0, 2),))
-    for format in (one for one in OutputFormat if one is not OutputFormat.TABLE):
+    for format in (one for one in OutputFormat if one not in (OutputFormat.TABLE, OutputFormat.PREDICTIONS)):
         found = read_again(written(format, (document, [link("C1")])), tmp_path, format)
         assert found == [Annotated("my notes 2", "MS hurts.", (Span(0, 2, ("C1",)),))]
 
@@ -314,6 +315,19 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def test_a_name_that_ends_in_gz_is_compressed_the_same_each_time(tmp_path: Path) -> None:
+    for name in ("a.jsonl.gz", "b.jsonl.gz"):
+        with output(tmp_path / name) as stream:
+            stream.write("β\n" * 1000)
+    first, second = ((tmp_path / name).read_bytes() for name in ("a.jsonl.gz", "b.jsonl.gz"))
+    assert first == second
+    assert gzip.decompress(first).decode() == "β\n" * 1000
+    assert len(first) < 100
+    with pytest.raises(ZeroDivisionError), output(tmp_path / "c.jsonl.gz") as stream:
+        stream.write("half" * (1 // 0))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl.gz", "b.jsonl.gz"]
 
 
 def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:

@@ -127,6 +127,21 @@ def test_a_failure_stops_the_recipe_and_is_tried_again(folder: Path, capsys: pyt
     assert go(folder) == 1
     assert "wrote no" in capsys.readouterr().err
     assert ran(folder) == []
+    recipe(folder, 'name = "a"\nscript = "write.py {out} fail"')
+    assert go(folder) == 1
+    assert (folder / "out" / "a").read_text() == "one"  # what a stage wrote before is not lost
+
+
+def test_what_a_killed_run_moved_aside_is_put_back(folder: Path) -> None:
+    recipe(folder, 'name = "a"\nscript = "write.py {out} one"')
+    assert go(folder) == 0
+    out = folder / "out"
+    (out / "a").rename(out / ".a.before")
+    (out / "a").write_text("half")
+    assert go(folder) == 0
+    assert ran(folder) == ["one"]  # once: what was whole is taken again
+    assert (out / "a").read_text() == "one"
+    assert not (out / ".a.before").exists()
 
 
 def test_commands_of_kriss_are_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,6 +103,35 @@ def test_few_entities_make_a_smaller_batch(tiny_model: Path) -> None:
     assert sorted(sampler.entities_at(3)) == sorted([*examples.mentions.rows, *examples.name_only])
 
 
+@pytest.mark.parametrize("hard", [False, True])
+def test_entities_with_more_names_come_more_often_if_names_are_drawn(tiny_model: Path, hard: bool) -> None:
+    _, examples, sampler = made(tiny_model, draw="names", name_only=0.25, batch=16)
+    if hard:
+        sampler.use_neighbours(by_names(examples))
+    tickets = {int(row): min(int(examples.name_counts[row]), 16) for row in examples.mentions.rows}
+    assert len(set(tickets.values())) > 1
+    a_round = sum(tickets.values()) // (sampler.mined // 4 if hard else sampler.mined)
+    visits = Counter(row for step in range(20 * a_round) for row in sampler.entities_at(step) if row in tickets)
+    for step in range(3 * a_round):
+        rows = sampler.entities_at(step)
+        assert len(set(rows)) == len(rows) == sampler.entities
+    if not hard:  # neighbours and fillers come beside the walk
+        rate = {row: visits[row] / count for row, count in tickets.items()}
+        assert min(rate.values()) > 0.8 * max(rate.values())
+
+
+def test_an_entity_with_most_of_the_names_fills_no_batch(tiny_model: Path) -> None:
+    _, examples, sampler = made(tiny_model, draw="names", name_only=0.0)
+    examples.name_counts[examples.mentions.rows] = 1
+    examples.name_counts[examples.mentions.rows[0]] = 16
+    again = Sampler(
+        examples, tiny_config(tiny_model, draw="names", name_only=0.0, batch=2 * len(examples.mentions.rows))
+    )
+    rows = again.entities_at(0)
+    assert sorted(rows) == sorted(examples.mentions.rows.tolist())
+    assert sampler.entities_at(5) == made(tiny_model, draw="names", name_only=0.0)[2].entities_at(5)
+
+
 @pytest.mark.parametrize("name_only", [0.75, 0.99])
 def test_bare_names_never_take_the_whole_batch(tiny_model: Path, name_only: float) -> None:
     _, _, sampler = made(tiny_model, batch=4, name_only=name_only)

@@ -11,9 +11,10 @@
     each = [{corpus = "ncbi-disease"}, {corpus = "bc5cdr-d"}]
 
 `{out}` is what the stage writes, `{data}` the data folder, and `{name}` what another stage wrote, which must stand
-before it. `each` repeats a stage with other values, `by` crosses them with more. `copy` names a stage whose folder is copied first, for commands that change a folder. `script` instead of
-`run` is a Python file, named from the recipe's folder. A stage is skipped while its command, the stages it uses and
-the files of the data folder it names are what they were when it last ended well.
+before it. `each` repeats a stage with other values, `by` crosses them with more. `copy` names a stage whose folder
+is copied first, for commands that change a folder. `script` instead of `run` is a Python file, named from the
+recipe's folder. A stage is skipped while its command, the stages it uses and the files of the data folder that it
+names are what they were when it last ended well.
 """
 
 from __future__ import annotations
@@ -120,6 +121,7 @@ def run_recipe(
     prints: dict[str, str] = {}
     for number, stage in enumerate(stages, 1):
         prints[stage.name] = _fingerprint(stage, prints, recipe, data)
+        _restore(out / stage.target)
         stamp = out / _STAMPS / f"{stage.name.replace('/', '-')}.json"
         label = f"[{number}/{len(stages)}] {stage.name}"
         if (
@@ -196,34 +198,50 @@ def _digest(path: Path) -> str:
 
 
 def _run(stage: Stage, recipe: Recipe, out: Path, data: Path | None) -> None:
+    """Run a stage; what it wrote before is put back if it fails."""
     target = out / stage.target
     target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target
-    if stage.copy:  # a half-changed copy must not look like a finished one
-        draft = target.with_name(f".{target.name}.changing")
-        shutil.rmtree(draft, ignore_errors=True)
-        shutil.copytree(out / _target_of(recipe, stage.copy), draft)
-    else:
+    before = target.with_name(f".{target.name}.before")
+    if target.exists():
+        _remove(before)
+        target.rename(before)
+    try:
+        if stage.copy:
+            shutil.copytree(out / _target_of(recipe, stage.copy), target)
+        _execute(stage, recipe, out, data, target)
+    except BaseException:
         _remove(target)
-    places = {one.name: str(out / one.target) for one in recipe.stages} | {"out": str(draft), "data": str(data)}
+        if before.exists():
+            before.rename(target)
+        raise
+    _remove(before)
+
+
+def _execute(stage: Stage, recipe: Recipe, out: Path, data: Path | None, target: Path) -> None:
+    places = {one.name: str(out / one.target) for one in recipe.stages} | {"out": str(target), "data": str(data)}
     words = [_filled(word, places) for word in shlex.split(stage.command)]
     if stage.script:
         words = [sys.executable, str(recipe.path.parent / words[0]), *words[1:]]
     else:
-        words = [sys.executable, "-m", "kriss.cli", *words, *_resumed(words, draft)]
+        words = [sys.executable, "-m", "kriss.cli", *words, *_resumed(words, target)]
     environment = os.environ | ({"KRISS_DATA": str(data)} if data else {})
     ended = subprocess.run(words, env=environment, check=False).returncode
-    if ended or not draft.exists():
-        what = f"ended with status {ended}" if ended else f"ended well, but wrote no {draft}"
+    if ended or not target.exists():
+        what = f"ended with status {ended}" if ended else f"ended well, but wrote no {target}"
         raise StageFailedError(f"stage '{stage.name}' of {recipe.path} {what}; what it said stands above")
-    if stage.copy:
-        _remove(target)
-        draft.rename(target)
 
 
 def _resumed(words: Sequence[str], target: Path) -> list[str]:
     """Go on with a training that was interrupted."""
     return ["--resume"] if words[0] == "train" and target.with_name(f".{target.name}.training").is_dir() else []
+
+
+def _restore(target: Path) -> None:
+    """Put back what a run that was killed had moved aside; what it had half written goes."""
+    before = target.with_name(f".{target.name}.before")
+    if before.exists():
+        _remove(target)
+        before.rename(target)
 
 
 def _target_of(recipe: Recipe, name: str) -> str:

@@ -280,7 +280,11 @@ def _start_by_initials(letters: str, window: str) -> int:
 def _start_in_any_order(letters: str, window: str) -> int:
     """Return where as many words as there are letters begin, if their initials are those letters."""
     words = [part for part in _PART.finditer(window) if part[0] not in _SMALL][-len(letters) :]
-    if len(letters) > _MOST_SHUFFLED or not letters.isalpha() or sorted(word[0][0] for word in words) != sorted(letters):
+    if (
+        len(letters) > _MOST_SHUFFLED
+        or not letters.isalpha()
+        or sorted(word[0][0] for word in words) != sorted(letters)
+    ):
         return -1
     return words[0].start() if all(len(word[0]) > len(letters) for word in words) else -1
 

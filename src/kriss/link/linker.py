@@ -152,8 +152,10 @@ class Linker:
         spelled = ["" if mention.masked else mention.surface for mention in asked]
         found = self.search(queries, spelled, learned, max(top, LOOKED_AT))
         if self.config.ties:
+            listens = self.config.context != 0  # who asks for the bare mention does not want its sentence read
             found = [
-                self._ties.settled(hits, partial(self._in_context, one)) for one, hits in zip(asked, found, strict=True)
+                self._ties.settled(hits, partial(self._in_context, one) if listens else None)
+                for one, hits in zip(asked, found, strict=True)
             ]
         fit = self._calibration.fit(self.context)
         links = []

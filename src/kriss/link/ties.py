@@ -45,18 +45,19 @@ class Ties:
         self._ontology = ontology
         self._above = lru_cache(maxsize=_REMEMBERED)(self._ancestors)
 
-    def settled(self, hits: Sequence[Hit], in_context: Callable[[], Floats]) -> list[Hit]:
+    def settled(self, hits: Sequence[Hit], in_context: Callable[[], Floats] | None) -> list[Hit]:
         """Return the candidates with the likeliest of those that share the first one's name in front.
 
-        `in_context` gives the mention's vector in its sentence; it is asked for only where it decides.
+        `in_context` gives the mention's vector in its sentence; it is asked for only where it decides, and is None
+        where the context is not to count.
         """
         tied = self._sharing(hits[:LOOKED_AT])
         if len(tied) < 2:
             return list(hits)
         first = self._broadest([int(hit.entity) for hit in tied])
-        if first is None:
+        if first is None and in_context is not None:
             first = self._most_alike([int(hit.entity) for hit in tied], in_context())
-        return sorted(hits, key=lambda hit: hit.entity != first)
+        return sorted(hits, key=lambda hit: hit.entity != first) if first is not None else list(hits)
 
     def _sharing(self, hits: Sequence[Hit]) -> list[Hit]:
         """Return those found by the same name as the first one; nothing if it was found otherwise."""
