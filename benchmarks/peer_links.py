@@ -3,11 +3,10 @@
     python benchmarks/peer_links.py quickumls ONTOLOGY GOLD --out PREDICTIONS.jsonl.gz
     python benchmarks/peer_links.py scispacy ONTOLOGY GOLD --out PREDICTIONS.jsonl.gz --long LONG.jsonl.gz
 
-ONTOLOGY is what `kriss ontology build` wrote, GOLD a dataset and its split
-(`ncbi-disease:test`) or files with marked mentions. The peer runs in an environment of
-its own, made now from its requirements unless it is there, on the ontology's names in the form that it wants. It
-is given where the mentions are, and links each one that has an entity. How the peers are set is told in
-`peers/quickumls_link.py` and `peers/scispacy_link.py`.
+ONTOLOGY is what `kriss ontology build` wrote, GOLD a dataset and its split (`ncbi-disease:test`) or files with
+marked mentions. The peer runs in an environment of its own, made now from its requirements unless it is there, on
+the ontology's names in the form that it wants. It is given where the mentions are, and links each one that has an
+entity. How the peers are set is told in `peers/quickumls_link.py` and `peers/scispacy_link.py`.
 """
 
 from __future__ import annotations

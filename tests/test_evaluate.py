@@ -24,7 +24,9 @@ from kriss.evaluate.predictions import Prediction, Scored, read_predictions, wri
 from kriss.evaluate.report import percent
 from kriss.evaluate.score import Evaluation, compare, evaluate
 from kriss.link.documents import Annotated, Span
+from kriss.link.write import shown_evidence
 from kriss.ontology import Ontology
+from kriss.records import Evidence
 from tests.conftest import build, write_jsonl
 
 TEXT = "Patients with multiple sclerosis (MS) or colon cancer. MS and cold were seen."
@@ -274,6 +276,9 @@ def test_what_kriss_link_writes_is_read(tmp_path: Path) -> None:
     assert found.key == ("7", 10, 12)
     assert found.candidates[0].name == "MS"
     assert found.candidates[0].evidence == "had [[MS]] once (mined, 12)"
+    long = Evidence("mined", "MS", "one two " * 20, " three four" * 20, "12")
+    assert shown_evidence(long).startswith("…one two one")
+    assert shown_evidence(long).endswith("three four… (mined, 12)")
 
 
 GOOD = '{"document": "1", "start": 14, "end": 32, "entity": "D2"}'
@@ -297,6 +302,7 @@ GOOD = '{"document": "1", "start": 14, "end": 32, "entity": "D2"}'
             "no number",
         ),
         ('{"id": "1", "mentions": {}}', "'mentions' is not a list"),
+        ('{"document": "1", "start": 0, "end": 2, "entity": "A\\ud800"}', "remove it"),
         ('{"document": "1", "start": 14, "end": 32, "entity": "D3"}', "another entity in line 1"),
         (
             '{"document": "1", "start": 1, "end": 2, "entity": "D3"}\n'

@@ -137,6 +137,31 @@ def test_many_examples_go_in_batches(ward: Path, monkeypatch: pytest.MonkeyPatch
     assert [example.evidence.document for example in linker.examples()] == [str(n) for n in range(10)]
 
 
+def test_few_examples_of_each_entity(ward: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    documents = [
+        Annotated(
+            str(n), "MS or aspirin.", (Span(0, 2, ("D009103" if n % 2 else "D999999",)), Span(6, 13, ("D001241",)))
+        )
+        for n in range(9)
+    ]  # D999999 is a retired id of D009103: both are one entity
+
+    def drawn(seed: int, most: int) -> set[tuple[str, str]]:
+        linker = Linker.load(shutil.copytree(ward, tmp_path / f"{seed}-{most}"))
+        report = learn(linker, documents, per_entity=most, seed=seed)
+        assert (report.examples, report.left_out) == (2 * most, 18 - 2 * most)
+        return {(example.entity, example.evidence.document) for example in linker.examples()}
+
+    assert len(drawn(0, 9)) == 18
+    assert drawn(0, 1) < drawn(0, 3)  # more examples are more beside the same
+    assert len({frozenset(drawn(seed, 2)) for seed in range(1, 5)}) > 1
+    assert {entity for entity, _ in drawn(0, 2)} == {"D009103", "D001241"}
+    gold = jsonl(tmp_path)
+    assert run(["learn", str(ward), str(gold), "--per-entity", "1"]) == 0
+    shown = capsys.readouterr()
+    assert "learned 2 examples" in shown.out
+    assert "1 mentions of entities with examples enough were left out" in shown.err
+
+
 def test_entities_that_bring_a_name_are_added(
     ward: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

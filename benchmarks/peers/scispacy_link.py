@@ -14,7 +14,8 @@ Settings are those of its EntityLinker, except:
 - `filter_for_definitions` is off: it would raise the threshold to 0.95 for entities without a definition.
 
 An entity's score is its best name's similarity, as there. Its linker breaks ties by the order of ids; here they
-stay ties. Its index is built by many threads, so a rare neighbour may differ from one run to the next.
+stay ties. Its index is built by 60 threads whatever the machine has, so run it under `nice` where others work; a
+rare neighbour may differ from one run to the next.
 """
 
 from __future__ import annotations

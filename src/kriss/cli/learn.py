@@ -37,6 +37,10 @@ def run(
     skip_unknown: Annotated[
         bool, typer.Option("--skip-unknown", help="Pass over mentions of entities that the linker does not have.")
     ] = False,
+    per_entity: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Examples of one entity at most, drawn by --seed.")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Draws other examples.")] = 0,
     threads: Annotated[int, typer.Option(metavar="N", help="Threads that encode; 0 for all cores.")] = 0,
 ) -> None:
     """Learn every mention that a gold file links to one entity; it counts from the next link on."""
@@ -53,12 +57,16 @@ def run(
             Linker.load(linker, threads=threads),
             documents,
             skip_unknown=skip_unknown,
+            per_entity=per_entity,
+            seed=seed,
             progress=lambda count: bar.update(task, advance=count),
         )
     typer.echo(f"{linker}: learned {report.examples:,} examples from {report.documents:,} documents")
     for count, what in ((report.without_entity, "link to nothing"), (report.composite, "link to several entities")):
         if count:
             typer.echo(f"note: {count:,} mentions {what} and were passed over", err=True)
+    if report.left_out:
+        typer.echo(f"note: {report.left_out:,} mentions of entities with examples enough were left out", err=True)
     if report.added:
         typer.echo(f"note: {len(report.added):,} entities that the linker did not have were added by name", err=True)
     if report.unknown:

@@ -50,8 +50,8 @@ def _related(given: str, gold: tuple[str, ...], outcome: Outcome, knowledge: Kno
         return "too general"
     if any(entity in above for entity in gold):
         return "too specific"
-    parents = _parents(given, knowledge)
-    if any(parents & _parents(entity, knowledge) for entity in gold):
+    parents = knowledge.parents(given)
+    if any(parents & knowledge.parents(entity) for entity in gold):
         return "sibling"
     return None
 
@@ -62,9 +62,3 @@ def _unrelated(outcome: Outcome) -> str:
     if not outcome.rank:
         return "not found"
     return "composite" if len(outcome.mention.entities) > 1 else "misranked"
-
-
-def _parents(entity: str, knowledge: Knowledge) -> frozenset[str]:
-    if knowledge.ontology is None or entity not in knowledge.ontology:
-        return frozenset()
-    return frozenset(knowledge.ontology[entity].parents)

@@ -75,17 +75,26 @@ class Knowledge:
         """Return the entities that own a name, whatever its case."""
         return self._owners.get(folded(name), frozenset())
 
+    def parents(self, entity: str) -> frozenset[str]:
+        """Return the entities directly above one."""
+        if entity not in self._parents:
+            known = self.ontology is not None and entity in self.ontology
+            self._parents[entity] = frozenset(self.ontology[entity].parents) if known and self.ontology else frozenset()
+        return self._parents[entity]
+
     def above(self, entity: str) -> frozenset[str]:
         """Return all ancestors of an entity."""
         found: set[str] = set()
         waiting = [entity]
         while waiting:
-            one = waiting.pop()
-            if self.ontology is not None and one in self.ontology:
-                new = set(self.ontology[one].parents) - found
-                found |= new
-                waiting.extend(new)
+            new = self.parents(waiting.pop()) - found
+            found |= new
+            waiting.extend(new)
         return frozenset(found - {entity})
+
+    @cached_property
+    def _parents(self) -> dict[str, frozenset[str]]:
+        return {}
 
     @cached_property
     def _owners(self) -> dict[str, frozenset[str]]:

@@ -19,8 +19,10 @@ from typing import Any
 from kriss.errors import InputError, Place
 from kriss.evaluate.gold import Key
 from kriss.link.spans import decode, whole_number
-from kriss.link.write import output
+from kriss.link.write import output, shown_evidence
+from kriss.mine.documents import flaw_of
 from kriss.mine.plain import numbered_lines
+from kriss.records import Evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,8 @@ def _parse(text: str, place: Place) -> Iterator[Prediction]:
         row = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"not valid JSON ({error}); write one object on each line", place) from None
+    if "\\u" in text and (flaw := flaw_of(json.dumps(row, ensure_ascii=False))):
+        raise InputError(f"{flaw}; remove it", place)
     if not isinstance(row, dict):
         raise InputError("a prediction is an object with 'document', 'start', 'end' and 'entity'", place)
     if "mentions" not in row:
@@ -153,10 +157,10 @@ def _candidate(value: object, place: Place) -> Scored:
 
 
 def _shown(evidence: dict[str, Any]) -> str:
-    left, surface, right = (str(evidence.get(name) or "") for name in ("left", "surface", "right"))
-    kind = str(evidence.get("kind") or "")
-    source = f"{kind}, {evidence['document']}" if evidence.get("document") else kind
-    return f"{left[-60:]}[[{surface}]]{right[:60]} ({source})"
+    surface, left, right, document = (
+        str(evidence.get(name) or "") for name in ("surface", "left", "right", "document")
+    )
+    return shown_evidence(Evidence(evidence.get("kind") or "name", surface, left, right, document))
 
 
 def _entity(value: object, place: Place) -> str:

@@ -12,7 +12,7 @@ from kriss.errors import InputError, Place
 from kriss.evaluate.gold import GoldMention, Key
 from kriss.evaluate.knowledge import Knowledge
 from kriss.evaluate.metrics import Difference, difference, expected, intervals, rank, recall_at, strict
-from kriss.evaluate.predictions import Prediction
+from kriss.evaluate.predictions import Prediction, Scored
 from kriss.evaluate.slices import ALL, Slice, slices
 
 DEPTHS = (1, 5, 16, 64)
@@ -120,7 +120,7 @@ def evaluate(
 
 
 def compare(one: Evaluation, other: Evaluation, *, seed: int = 0) -> Difference:
-    """Return by how much the first is ahead of the second in strict accuracy, on the same mentions."""
+    """Return by how much the first is ahead of the second on the same mentions, ties broken at random."""
     if [outcome.mention.key for outcome in one.outcomes] != [outcome.mention.key for outcome in other.outcomes]:
         raise InputError("the two systems were scored on different mentions; score both on the same gold")
     pairs = [[outcome.expected for outcome in each.outcomes] for each in (one, other)]
@@ -135,7 +135,7 @@ def _outcome(mention: GoldMention, prediction: Prediction | None, knowledge: Kno
     prediction = replace(
         prediction,
         entities=tuple(dict.fromkeys(map(knowledge.find, prediction.entities))),
-        candidates=tuple(replace(one, entity=knowledge.find(one.entity)) for one in prediction.candidates),
+        candidates=tuple(_resolved(one, knowledge) for one in prediction.candidates),
     )
     answer = prediction.entities
     ranked = [one.entity for one in prediction.candidates]
@@ -147,6 +147,11 @@ def _outcome(mention: GoldMention, prediction: Prediction | None, knowledge: Kno
         float(any(entity in gold for entity in _owners_of_answer(prediction, knowledge))),
         rank(ranked, gold),
     )
+
+
+def _resolved(candidate: Scored, knowledge: Knowledge) -> Scored:
+    found = knowledge.find(candidate.entity)
+    return candidate if found == candidate.entity else replace(candidate, entity=found)
 
 
 def _owners_of_answer(prediction: Prediction, knowledge: Knowledge) -> set[str]:

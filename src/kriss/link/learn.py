@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from hashlib import blake2b
 
 from kriss.errors import InputError
 from kriss.link.linker import Linker
@@ -29,6 +30,8 @@ class LearnReport:
     """Mentions that the file links to nothing."""
     composite: int = 0
     """Mentions of several entities at once, which are no example of any one."""
+    left_out: int = 0
+    """Mentions of entities that had examples enough."""
     added: set[str] = field(default_factory=set)
     """Entities that the linker did not have, and that the file gives a name."""
     unknown: Counter[str] = field(default_factory=Counter)
@@ -49,18 +52,21 @@ def learn(
     documents: Iterable[Annotated],
     *,
     skip_unknown: bool = False,
+    per_entity: int | None = None,
+    seed: int = 0,
     progress: Callable[[int], None] = lambda count: None,
 ) -> LearnReport:
     """Add the mentions of gold documents as examples: all, or none if an id is unknown and not to be skipped.
 
     An id may have the prefix of a corpus, or lack that of the ontology. An entity that the linker does not have
-    is added where a mention of it brings its name.
+    is added where a mention of it brings its name. `per_entity` are the most examples of one entity, drawn by `seed`.
     """
     documents = list(documents)  # what is wrong with the last of them is to be known before the first is learned
     find = cache(linker.find_id)
     names = _names(documents, find)
     if not skip_unknown:
         _check(linker, documents, {*names}, find)
+    chosen = None if per_entity is None else _drawn(documents, per_entity, seed, find)
     report = LearnReport()
     held: list[_Example] = []
 
@@ -76,9 +82,9 @@ def learn(
         progress(len(held))
         held.clear()
 
-    for document in documents:
+    for number, document in enumerate(documents):
         report.documents += 1
-        for span, mention in zip(document.spans, mentions_of(document), strict=True):
+        for place, (span, mention) in enumerate(zip(document.spans, mentions_of(document), strict=True)):
             if len(span.entities) != 1:
                 report.composite += len(span.entities) > 1
                 report.without_entity += not span.entities
@@ -89,12 +95,27 @@ def learn(
             if entity is None:
                 report.unknown[given] += 1
                 continue
+            if chosen is not None and (number, place) not in chosen:
+                report.left_out += 1
+                continue
             held.append(_Example(mention, entity, name, document.id, document.offset))
             if len(held) >= _AT_ONCE:
                 flush()
     if held:
         flush()
     return report
+
+
+def _drawn(documents: Iterable[Annotated], most: int, seed: int, find: _Find) -> set[tuple[int, int]]:
+    """Choose at most so many mentions of each entity, by document and place: those with the smallest hashes."""
+    found: dict[str, list[tuple[bytes, tuple[int, int]]]] = {}
+    for number, document in enumerate(documents):
+        for place, span in enumerate(document.spans):
+            if len(span.entities) == 1:
+                key = f"{seed}\0{document.id}\0{document.offset + span.start}\0{document.offset + span.end}"
+                drawn = blake2b(key.encode(), digest_size=8).digest()
+                found.setdefault(find(span.entities[0]) or span.entities[0], []).append((drawn, (number, place)))
+    return {where for mentions in found.values() for _, where in sorted(mentions)[:most]}
 
 
 def _singles(documents: Iterable[Annotated]) -> Iterator[tuple[Annotated, Span, str]]:

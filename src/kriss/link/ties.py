@@ -1,4 +1,4 @@
-"""Several entities with the very name that was found: which of them is meant?
+"""Several entities with the very name that was found, and which of them is meant.
 
 Their names are the same prototype, so Eq. 4 tells them apart by their references alone, which say what an entity
 is called and hardly what texts about it are like. Two things say more. If one of them stands above all others

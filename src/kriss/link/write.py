@@ -26,6 +26,8 @@ from kriss.link.spans import Annotated, Span
 from kriss.records import Evidence, Link
 
 NO_ENTITY = "-1"
+_AROUND = 60
+"""Characters on each side that a line of evidence shows."""
 COLUMNS = (
     "document",
     "start",
@@ -145,16 +147,22 @@ def _write_predictions(links: Iterable[Linked], out: TextIO) -> None:
                 for one in link.candidates
             ]
             if candidates:
-                candidates[0]["evidence"] = _as_evidence(link.candidates[0].evidence)
+                candidates[0]["evidence"] = shown_evidence(link.candidates[0].evidence)
             start, end = document.offset + span.start, document.offset + span.end
             row = {"document": document.id, "start": start, "end": end, "entity": link.entity, "candidates": candidates}
             _dump(row, out)
             out.write("\n")
 
 
-def _as_evidence(evidence: Evidence) -> str:
+def shown_evidence(evidence: Evidence) -> str:
+    """Return a prototype as a line of text: its surface between the words around it, and where it is from."""
+    left, right = evidence.left, evidence.right
+    if len(left) > _AROUND:
+        left = "…" + left[-_AROUND:].partition(" ")[2]
+    if len(right) > _AROUND:
+        right = right[:_AROUND].rpartition(" ")[0] + "…"
     source = f"{evidence.kind}, {evidence.document}" if evidence.document else evidence.kind
-    return f"{evidence.left[-60:]}[[{evidence.surface}]]{evidence.right[:60]} ({source})"
+    return f"{left}[[{evidence.surface}]]{right} ({source})"
 
 
 def _rounded(score: float) -> float | None:
