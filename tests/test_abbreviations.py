@@ -144,7 +144,9 @@ TEXT = st.lists(
 @given(
     text=st.one_of(TEXT, st.text(max_size=60), st.text("aAbB ()[];,/-α\n", max_size=60)), surface=st.text(max_size=9)
 )
-def test_whatever_the_text_a_long_form_is_part_of_it_and_begins_with_one_of_its_letters(text: str, surface: str) -> None:
+def test_whatever_the_text_a_long_form_is_part_of_it_and_begins_with_one_of_its_letters(
+    text: str, surface: str
+) -> None:
     found = abbreviations(text)
     flat = " ".join(text.split())
     plain = str.maketrans("αβéÉ", "abee")

@@ -214,7 +214,9 @@ ODD = "a B\n\t\r\x85\u2028\x1c\x0c\u00a0|+;,<>&\"'[]{}\\אب\u202e\u0301\u200d�
 letters = st.one_of(st.sampled_from(ODD), st.characters(codec="utf-8", exclude_characters="\0"))
 words = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=8)
 ids = words.filter(
-    lambda word: not set(word) & set("|+;,") and word.rpartition(":")[2].lower() not in ("", "-", "-1", "cui-less", "nil")
+    lambda word: (
+        not set(word) & set("|+;,") and word.rpartition(":")[2].lower() not in ("", "-", "-1", "cui-less", "nil")
+    )
 )
 
 

@@ -201,7 +201,12 @@ def test_merge_and_on_go_together(tmp_path: Path) -> None:
 
 
 def test_the_union_keeps_what_matches_nothing(tmp_path: Path) -> None:
-    source = ours(tmp_path, {"id": "D1", "name": "one", "types": ["Disease"]}, {"id": "D2", "name": "two"}, {"id": "MO:5", "name": "five"})
+    source = ours(
+        tmp_path,
+        {"id": "D1", "name": "one", "types": ["Disease"]},
+        {"id": "D2", "name": "two"},
+        {"id": "MO:5", "name": "five"},
+    )
     other = theirs(
         tmp_path,
         "id: MO:1\nname: first\nxref: MESH:D1",
