@@ -18,7 +18,7 @@ from kriss.cli import run
 from kriss.errors import ExistsError, InputError
 from kriss.evaluate.gold import GoldMention, gold_mentions
 from kriss.evaluate.kinds import KINDS, kind_of
-from kriss.evaluate.knowledge import Knowledge, folded
+from kriss.evaluate.knowledge import Knowledge
 from kriss.evaluate.metrics import difference, expected, intervals, rank, recall_at, strict
 from kriss.evaluate.predictions import Prediction, Scored, read_predictions, write_predictions
 from kriss.evaluate.report import percent
@@ -26,7 +26,7 @@ from kriss.evaluate.score import Evaluation, compare, evaluate
 from kriss.link.documents import Annotated, Span
 from kriss.link.write import shown_evidence
 from kriss.ontology import Ontology
-from kriss.records import Evidence
+from kriss.records import Evidence, folded
 from tests.conftest import build, write_jsonl
 
 TEXT = "Patients with multiple sclerosis (MS) or colon cancer. MS and cold were seen."

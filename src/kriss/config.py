@@ -11,7 +11,7 @@ import difflib
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -52,6 +52,24 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError("no such file", Place(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"not valid TOML: {error}", Place(path)) from None
+
+
+def parse_settings(settings: Iterable[str]) -> dict[str, Any]:
+    """Return what options such as `--set batch=256` say; a value that is not TOML is a bare word.
+
+    >>> parse_settings(["batch=256", "pooling=mean", 'fields=["names"]'])
+    {'batch': 256, 'pooling': 'mean', 'fields': ['names']}
+    """
+    values: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {setting}: expected KEY=VALUE")
+        try:
+            values[key.strip()] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            values[key.strip()] = text.strip()
+    return values
 
 
 def _plain(value: object) -> object:

@@ -102,3 +102,12 @@ class Link:
     """The likeliest first; also given where `entity` is None."""
     expanded: str = ""
     """The long form of an abbreviation that the document defines, if the mention was read as that."""
+
+
+def folded(name: str) -> str:
+    """Return a name as two are compared that may differ in case and white space.
+
+    >>> folded("Breast  Cancer")
+    'breast cancer'
+    """
+    return " ".join(name.casefold().split())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,11 +91,11 @@ def train(
     force: Annotated[bool, typer.Option("--force", help="Replace the encoder at --out.")] = False,
 ) -> None:
     """Train an encoder on the synonyms of an ontology."""
-    from kriss.config import from_mapping
+    from kriss.config import from_mapping, parse_settings
     from kriss.evaluate.baselines.settings import SapbertConfig, check
 
     options = {"model": model, "steps": steps, "seed": seed}
-    values = _settings(settings) | {key: value for key, value in options.items() if value is not None}
+    values = parse_settings(settings or []) | {key: value for key, value in options.items() if value is not None}
     config = from_mapping(SapbertConfig, values, "kriss baseline sapbert train")
     check(config)
     need_training("training SapBERT")
@@ -220,22 +219,6 @@ def _write(predictions: Iterable[Prediction], out: Path, *, force: bool) -> None
 
     total = write_predictions(out, counted(), force=force)
     typer.echo(f"{out}: {linked:,} of {total:,} mentions linked, {tied:,} of them to a tie of several entities")
-
-
-def _settings(settings: list[str] | None) -> dict[str, Any]:
-    """Return what --set says; a value that is not TOML is a bare word."""
-    from kriss.errors import ConfigError
-
-    values: dict[str, Any] = {}
-    for setting in settings or []:
-        key, equals, text = setting.partition("=")
-        if not equals:
-            raise ConfigError(f"--set {setting}: expected KEY=VALUE")
-        try:
-            values[key.strip()] = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            values[key.strip()] = text.strip()
-    return values
 
 
 class Encoded(StageProgress):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -104,19 +103,10 @@ def score(
 
 def _config(preset_name: str, file: Path | None, settings: list[str] | None, options: dict[str, Any]) -> TrainConfig:
     """Return the preset with what a file, then --set, then options say instead."""
-    from kriss.config import from_mapping, read_toml, to_mapping
-    from kriss.errors import ConfigError
+    from kriss.config import from_mapping, parse_settings, read_toml, to_mapping
     from kriss.train.config import TrainConfig, check, preset
 
-    values: dict[str, Any] = read_toml(file) if file else {}
-    for setting in settings or []:
-        key, equals, text = setting.partition("=")
-        if not equals:
-            raise ConfigError(f"--set {setting}: expected KEY=VALUE")
-        try:
-            values[key.strip()] = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            values[key.strip()] = text.strip()  # a bare word is a string
+    values = (read_toml(file) if file else {}) | parse_settings(settings or [])
     values |= {key: value for key, value in options.items() if value is not None}
     if "epochs" in values:  # whoever asks for epochs does not want the preset's steps
         values.setdefault("steps", 0)

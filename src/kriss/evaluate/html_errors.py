@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from kriss.evaluate.gold import SHOWN
 from kriss.evaluate.kinds import KINDS, kind_of
-from kriss.evaluate.knowledge import Knowledge, folded
+from kriss.evaluate.knowledge import Knowledge
 from kriss.evaluate.predictions import Scored
 from kriss.evaluate.score import Evaluation, Outcome
 from kriss.evaluate.svg import escaped
+from kriss.records import folded
 
 MOST = 5000
 """Errors that one page holds."""

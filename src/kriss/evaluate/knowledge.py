@@ -12,15 +12,7 @@ from kriss.evaluate.gold import GoldMention
 from kriss.index.layout import ONTOLOGY, PROTOTYPES
 from kriss.index.prototypes import Prototypes
 from kriss.ontology import Ontology
-
-
-def folded(name: str) -> str:
-    """Return a name as names are compared: without case and needless white space.
-
-    >>> folded("Breast  Cancer")
-    'breast cancer'
-    """
-    return " ".join(name.casefold().split())
+from kriss.records import folded
 
 
 @dataclass(frozen=True, slots=True)

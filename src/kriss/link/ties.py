@@ -19,6 +19,7 @@ from kriss.index.prototypes import KINDS, Prototypes
 from kriss.index.vectors import Index
 from kriss.link.search import Hit
 from kriss.ontology import Ontology
+from kriss.records import folded
 
 LOOKED_AT = 8
 """Candidates among which a shared name is looked for."""
@@ -63,8 +64,8 @@ class Ties:
         """Return those found by the same name as the first one; nothing if it was found otherwise."""
         if not hits or not self._is_name(hits[0]):
             return []
-        name = self._folded(hits[0])
-        return [hit for hit in hits if self._is_name(hit) and self._folded(hit) == name]
+        name = folded(self._prototypes.surface(hits[0].row))
+        return [hit for hit in hits if self._is_name(hit) and folded(self._prototypes.surface(hit.row)) == name]
 
     def _is_name(self, hit: Hit) -> bool:
         return (
@@ -72,9 +73,6 @@ class Ties:
             and hit.row < len(self._prototypes)
             and bool(self._prototypes.kind[hit.row] == _NAME)
         )
-
-    def _folded(self, hit: Hit) -> str:
-        return " ".join(self._prototypes.surface(hit.row).casefold().split())
 
     def _broadest(self, entities: Sequence[int]) -> int | None:
         """Return the one that is above all others, if there is one."""

@@ -9,17 +9,9 @@ from kriss.evaluate.baselines.queries import Query, answer, queries
 from kriss.evaluate.predictions import Prediction, Scored
 from kriss.link.spans import Annotated
 from kriss.ontology import Ontology
+from kriss.records import folded
 
 _BATCH = 1 << 16
-
-
-def same_name(text: str) -> str:
-    """Return what is compared of a name: no case, and one blank for all white space.
-
-    >>> same_name("Breast  Cancer")
-    'breast cancer'
-    """
-    return " ".join(text.casefold().split())
 
 
 def link_exact(
@@ -29,7 +21,7 @@ def link_exact(
     asked = queries(documents, abbreviations=abbreviations)
     owners = _owners(ontology, asked)
     for query in asked:
-        yield answer(query, owners[same_name(query.mention.surface)])
+        yield answer(query, owners[folded(query.mention.surface)])
 
 
 def link_as_is(ontology: Ontology, documents: Iterable[Annotated]) -> Iterator[Prediction]:
@@ -43,15 +35,15 @@ def link_as_is(ontology: Ontology, documents: Iterable[Annotated]) -> Iterator[P
     owners = _owners(ontology, asked)
     for query in asked:
         surface = query.mention.surface
-        yield answer(query, [replace(one, name=surface) for one in owners[same_name(surface)]])
+        yield answer(query, [replace(one, name=surface) for one in owners[folded(surface)]])
 
 
 def _owners(ontology: Ontology, asked: Sequence[Query]) -> dict[str, list[Scored]]:
     """Return the entities of every name that is asked for, in the order of their ids; the others are not kept."""
-    found: dict[str, dict[int, str]] = {same_name(query.mention.surface): {} for query in asked}
+    found: dict[str, dict[int, str]] = {folded(query.mention.surface): {} for query in asked}
     for batch in ontology.names_table().select(["text", "entity"]).to_batches(max_chunksize=_BATCH):
         for text, row in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
-            rows = found.get(same_name(text))
+            rows = found.get(folded(text))
             if rows is not None:
                 rows.setdefault(row, text)
     return {
