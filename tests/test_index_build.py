@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -17,11 +17,23 @@ from kriss.cli import run
 from kriss.encoder.session import OnnxEncoder
 from kriss.index import encode
 from kriss.index.build import build_linker
-from kriss.index.calibrate import WEIGHTS, Calibration, Fit, _logistic, dev_questions, usable
+from kriss.index.calibrate import (
+    WEIGHTS,
+    Calibration,
+    Fit,
+    Question,
+    _logistic,
+    calibrate,
+    dev_questions,
+    name_questions,
+    usable,
+)
 from kriss.index.config import IndexConfig
 from kriss.index.encode import Block
+from kriss.index.ngrams import NgramIndex
 from kriss.index.prototypes import Prototypes
 from kriss.index.query import Remembering
+from kriss.index.spelling import Spelling
 from kriss.index.vectors import Index
 from kriss.index.weights import REFERENCES
 from kriss.link.linker import Linker
@@ -50,7 +62,8 @@ def build(encoder: Path, out: Path, **options: Any) -> Path:
 
 @pytest.mark.parametrize("references", [1.0, 0.0, 0.25])
 def test_a_search_scores_the_papers_equation(tiny_encoder: Path, tmp_path: Path, references: float) -> None:
-    linker = Linker.load(build(tiny_encoder, tmp_path / "l", references=references), context=1.0, abbreviations=False)
+    folder = build(tiny_encoder, tmp_path / "l", references=references)
+    linker = Linker.load(folder, context=1.0, abbreviations=False, ngrams=0.0, ties=False)
     encoder, ontology = OnnxEncoder.load(tiny_encoder, threads=1), world().ontology
     table = Prototypes(tmp_path / "l" / "prototypes.arrow")
     c_p, r_e = encoder.mentions(table.mentions(0, len(table))), encoder.references([*ontology])
@@ -202,6 +215,49 @@ def test_the_fit_finds_what_made_the_data() -> None:
     right = draw.random(20_000) < true.probability(score, margin)
     found = Fit(0.5, 0, 0, *_logistic(score, margin, right))
     assert np.abs(found.probability(score, margin) - true.probability(score, margin)).max() < 0.05
+
+
+class Told:
+    """A likeness in spelling that knows the answers, or their contrary."""
+
+    def __init__(self, questions: list[Question], *, helpful: bool) -> None:
+        self._gold = [question.entity for question in questions]
+        self._helpful = helpful
+
+    def of(self, question: int, entities: NDArray[np.int64], *, without: bool) -> NDArray[np.float32]:
+        return np.asarray((entities == self._gold[question]) == self._helpful, dtype=np.float32)
+
+
+def test_spelling_has_a_weight_where_it_helps(built: Path) -> None:
+    linker = Linker.load(built, threads=1)
+    questions = usable(linker.prototypes, name_questions(linker.prototypes, 200, 0))
+    index = Index.open(built / "vectors")
+
+    def chosen(spelling: Told | None) -> Calibration:
+        return calibrate(linker.encoder, index, linker.prototypes, questions, (0.0, 1.0), cast(Any, spelling))
+
+    without = chosen(None)
+    assert without.ngrams == 0.0
+    helped, misled = (chosen(Told(questions, helpful=helpful)) for helpful in (True, False))
+    assert helped.ngrams > 0
+    assert helped.fit(0.0).unseen > without.fit(0.0).unseen
+    assert misled == without
+
+
+def test_spelling_leaves_out_the_names_of_a_question(built: Path) -> None:
+    linker = Linker.load(built, threads=1)
+    ngrams = NgramIndex.open(built / "ngrams")
+    row = next(row for row in linker.ontology.rows() if len(linker.ontology.names_at(row)) > 1)
+    first, *others = linker.ontology.names_at(row)
+    others = [name for name in others if name_key(name) != name_key(first)]
+    spelling = Spelling(ngrams, linker.ontology, [first])
+    entities = np.array([row, row + 1])
+    [whole, stranger] = spelling.of(0, entities, without=False)
+    [left, same] = spelling.of(0, entities, without=True)
+    assert whole == pytest.approx(1.0)
+    assert left == pytest.approx(max((ngrams.similarity(first).to(name) for name in others), default=0.0))
+    assert left < 1.0
+    assert same == stranger
 
 
 @pytest.mark.parametrize("right", [True, False])

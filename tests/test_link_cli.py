@@ -219,7 +219,8 @@ def test_wrong_options_are_one_line(clinic: Path, tmp_path: Path, fails: Callabl
     assert fails(*command, "--format", "word") == (
         "--format is one of jsonl, pubtator, bioc-xml, bioc-json, brat, text, not 'word'"
     )
-    assert fails(*command, "--to", "word") == ("--to is one of jsonl, pubtator, bioc-xml, bioc-json, table, not 'word'")
+    formats = "jsonl, predictions, pubtator, bioc-xml, bioc-json, table"
+    assert fails(*command, "--to", "word") == f"--to is one of {formats}, not 'word'"
     assert "'eager' is not one of lazy, self-supervised, supervised" in fails(*command, "--mode", "eager")
     assert "'context' is a weight from 0 to 1, not 1.5" in fails(*command, "--context", "1.5")
     assert "'context' is a weight from 0 to 1, not -0.1" in fails(*command, "--context", "-0.1")

@@ -53,7 +53,7 @@ def named(number: int) -> str:
 
 
 def test_mined_mentions_decide_by_context(trained: Path) -> None:
-    linker = Linker.load(trained, threads=1, context=1.0, ids=[*map(named, SHARERS)])
+    linker = Linker.load(trained, threads=1, context=1.0, ngrams=0.0, ids=[*map(named, SHARERS)])
     for number in SHARERS:
         assert "shared alias" in linker.ontology[named(number)].names
     draw = Random(1)
@@ -70,7 +70,7 @@ def test_learned_examples_decide_by_context(trained: Path, tmp_path: Path) -> No
     """Entities that no text was mined of, called by a name that the ontology does not have."""
     path = shutil.copytree(trained, tmp_path / "linker")
     first, second = ("X:031", 0), ("X:032", 11)
-    linker, draw = Linker.load(path, threads=1, context=1.0), Random(2)
+    linker, draw = Linker.load(path, threads=1, context=1.0, ngrams=0.0), Random(2)
     for entity, words in (first, second):
         for _ in range(3):
             linker.add(in_the_words_of(words, "zoppa", draw), entity)
@@ -89,7 +89,7 @@ def test_learned_examples_decide_by_context(trained: Path, tmp_path: Path) -> No
 
 def test_one_correction_turns_the_next_link(trained: Path, tmp_path: Path) -> None:
     path = shutil.copytree(trained, tmp_path / "linker")
-    linker, draw = Linker.load(path, threads=1, context=1.0), Random(3)
+    linker, draw = Linker.load(path, threads=1, context=1.0, ngrams=0.0), Random(3)
     mention = in_the_words_of(22, "zoppa", draw)
     [before] = linker.link([mention])
     assert before.entity != "X:033"

@@ -24,7 +24,10 @@ Context = Annotated[
     typer.Option(metavar="W", help="Weight of the context, from 0 to 1 (the paper).  [default: as calibrated]"),
 ]
 Abbreviations = Annotated[bool, typer.Option(help="Read abbreviations as the document defines them.")]
-Ngrams = Annotated[float, typer.Option(metavar="W", help="Weight of likeness in spelling; 0 for none.")]
+Ngrams = Annotated[
+    float | None,
+    typer.Option(metavar="W", help="Weight of likeness in spelling; 0 for none.  [default: as calibrated]"),
+]
 Ties = Annotated[bool, typer.Option(help="Settle which of several entities with the same name is meant.")]
 Types = Annotated[
     str, typer.Option(metavar="LIST", help="Link to entities of these types alone: names, codes, tree prefixes.")
@@ -65,7 +68,7 @@ def link(
     top: Top = 5,
     context: Context = None,
     abbreviations: Abbreviations = True,
-    ngrams: Ngrams = 0.0,
+    ngrams: Ngrams = None,
     ties: Ties = True,
     types: Types = "",
     ids: Ids = None,
@@ -101,7 +104,7 @@ def annotate(
     top: Top = 5,
     context: Context = None,
     abbreviations: Abbreviations = True,
-    ngrams: Ngrams = 0.0,
+    ngrams: Ngrams = None,
     ties: Ties = True,
     types: Types = "",
     ids: Ids = None,
@@ -167,7 +170,7 @@ def _load(folder: Path, threads: int, options: dict[str, Any]) -> Linker:
 def _options(
     context: float | None,
     abbreviations: bool,
-    ngrams: float,
+    ngrams: float | None,
     ties: bool,
     types: str,
     ids: Path | None,

@@ -18,6 +18,7 @@ from kriss.index.encode import Block, Progress, joined
 from kriss.index.layout import LOOKED_FOR, NAMES, NGRAMS, PROTOTYPES, REFERENCES, VECTORS
 from kriss.index.prototypes import KINDS, Prototypes
 from kriss.index.query import query_vectors
+from kriss.index.spelling import Spelling
 from kriss.index.weights import choose_weight
 from kriss.mine.names import write_names
 from kriss.ontology import Ontology
@@ -68,12 +69,18 @@ class Assembly:
             write_names(self._ontology.names_table(), LOOKED_FOR, self._folder / NAMES)
         progress({"event": "calibrating"})
         index = vectors.Index.open(self._folder / VECTORS)
-        calibration = calibrate(self._encoder, index, self._prototypes, questions, WEIGHTS if from_dev else (0.0,))
+        spelling = None
+        if self._config.ngrams:
+            surfaces = [question.mention.surface for question in questions]
+            spelling = Spelling(ngrams.NgramIndex.open(self._folder / NGRAMS), self._ontology, surfaces)
+        weights = WEIGHTS if from_dev else (0.0,)
+        calibration = calibrate(self._encoder, index, self._prototypes, questions, weights, spelling)
         calibration.save(self._folder)
         self.facts |= {
             "recall_at_64": self._recall(index, questions, calibration.context),
             "calibration_queries": calibration.queries,
             "context": calibration.context,
+            "ngrams": calibration.ngrams,
         }
         return calibration
 

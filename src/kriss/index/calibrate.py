@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from kriss.errors import DamagedError
 from kriss.index.prototypes import Prototypes
 from kriss.index.query import EncodesMentions, query_vectors
+from kriss.index.spelling import Spelling
 from kriss.index.vectors import Index
 from kriss.mine.store import mentions_of
 from kriss.ontology import Ontology
@@ -30,6 +31,10 @@ from kriss.train.names import name_key
 FILE = "calibration.json"
 WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Weights of the context that are tried."""
+NGRAMS = (0.0, 0.1, 0.2, 0.4)
+"""Weights of likeness in spelling that are tried."""
+_SPELLED = 16
+"""Candidates whose spelling is compared."""
 _OF_ONE = 4
 """Of one entity, at most."""
 _DEFAULT = 0.5
@@ -38,6 +43,9 @@ _DEPTH = 256
 _RIDGE = 1e-3
 _ROUNDS = 50
 Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Ranked = tuple[Rows, Floats]
+"""Entities and their scores, the best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,11 @@ class Fit:
     score: float
     margin: float
 
+    @property
+    def right(self) -> float:
+        """Accuracy over both halves, twice."""
+        return self.unseen + self.known
+
     def probability(self, score: Floats, margin: Floats) -> Floats:
         """Return how likely an entity with this score and this lead over the second is right."""
         return _sigmoid(self.intercept + self.score * score + self.margin * margin)
@@ -64,6 +77,8 @@ class Calibration:
     context: float
     fits: tuple[Fit, ...]
     queries: int
+    ngrams: float = 0.0
+    """The weight of likeness in spelling that did best."""
 
     def fit(self, context: float) -> Fit:
         """Return the fit of the nearest weight."""
@@ -81,7 +96,7 @@ class Calibration:
             fits = tuple(Fit(**{name: float(value) for name, value in fit.items()}) for fit in values["fits"])
             if not fits:
                 raise ValueError("it has no fits")
-            return cls(float(values["context"]), fits, int(values["queries"]))
+            return cls(float(values["context"]), fits, int(values["queries"]), float(values["ngrams"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DamagedError(f"{folder / FILE} cannot be read ({error}); build the linker again") from None
 
@@ -125,25 +140,73 @@ def calibrate(
     prototypes: Prototypes,
     questions: Sequence[Question],
     weights: Sequence[float],
+    spelling: Spelling | None = None,
 ) -> Calibration:
-    """Fit the probability for each weight, and choose the weight by the accuracy over both halves."""
+    """Choose the weights by the accuracy over both halves, that of the context first, and fit the probability.
+
+    `spelling` is the likeness of the questions' surfaces to names; without it, spelling has no weight.
+    """
     if not questions:
         return Calibration(_DEFAULT, (Fit(_DEFAULT, 0.0, 0.0, 0.0, 0.0, 0.0),), 0)
     keys = [name_key(question.mention.surface) for question in questions]
     gold = np.array([question.entity for question in questions])
     mentions = [question.mention for question in questions]
-    fits = []
+    asked = {}
     for weight in weights:
         scores, rows = index.search(query_vectors(encoder, mentions, weight), min(_DEPTH, len(index)))
-        outcomes = []
-        for without in (True, False):
-            best = np.array(list(_two_best(scores, rows, prototypes, keys if without else None)))
-            outcomes.append((best[:, 0] == gold, best[:, 1], best[:, 1] - best[:, 2]))
-        (unseen, _, _), (known, _, _) = outcomes
-        right, score, margin = (np.concatenate(parts) for parts in zip(*outcomes, strict=True))
-        fits.append(Fit(weight, float(unseen.mean()), float(known.mean()), *_logistic(score, margin, right)))
-    best_fit = max(fits, key=lambda fit: fit.unseen + fit.known)
-    return Calibration(best_fit.context if len(fits) > 1 else _DEFAULT, tuple(fits), len(questions))
+        asked[weight] = [
+            list(_candidates(scores, rows, prototypes, keys if without else None)) for without in (True, False)
+        ]
+    context = max(weights, key=lambda weight: _fit(weight, asked[weight], gold, None, 0.0).right)
+    alike = {weight: _alike(asked[weight], spelling) for weight in weights} if spelling else {}
+    trials = NGRAMS if spelling else (0.0,)
+    ngrams = max(trials, key=lambda trial: _fit(context, asked[context], gold, alike.get(context), trial).right)
+    fits = tuple(_fit(weight, asked[weight], gold, alike.get(weight), ngrams) for weight in weights)
+    return Calibration(context if len(fits) > 1 else _DEFAULT, fits, len(questions), ngrams)
+
+
+def _fit(
+    weight: float,
+    halves: Sequence[Sequence[Ranked]],
+    gold: Rows,
+    alike: Sequence[Sequence[Floats]] | None,
+    ngrams: float,
+) -> Fit:
+    """Answer all questions with these weights, and fit how likely an answer is right."""
+    outcomes = []
+    for half, ranked in enumerate(halves):
+        best = np.array(
+            [
+                _best(one, ngrams * alike[half][number] if alike and ngrams else None)
+                for number, one in enumerate(ranked)
+            ]
+        )
+        outcomes.append((best[:, 0] == gold, best[:, 1], best[:, 2]))
+    (unseen, _, _), (known, _, _) = outcomes
+    right, score, margin = (np.concatenate(parts) for parts in zip(*outcomes, strict=True))
+    return Fit(weight, float(unseen.mean()), float(known.mean()), *_logistic(score, margin, right))
+
+
+def _best(ranked: Ranked, added: Floats | None) -> tuple[float, float, float]:
+    """Return the first entity, its dense score and its lead over the best of the others."""
+    entities, dense = ranked
+    if not len(entities):
+        return -1.0, 0.0, 0.0
+    looked = len(dense) if added is None else len(added)
+    place = int(np.argmax(dense[:looked] if added is None else dense[:looked] + added))
+    others = np.delete(dense, place)
+    return float(entities[place]), float(dense[place]), float(dense[place] - others.max()) if len(others) else 0.0
+
+
+def _alike(halves: Sequence[Sequence[Ranked]], spelling: Spelling) -> list[list[Floats]]:
+    """Return how alike the names of the first candidates are to each question."""
+    return [
+        [
+            spelling.of(number, entities[:_SPELLED], without=half == 0).astype(np.float64)
+            for number, (entities, _) in enumerate(ranked)
+        ]
+        for half, ranked in enumerate(halves)
+    ]
 
 
 def _has_other_names(prototypes: Prototypes, question: Question) -> bool:
@@ -153,23 +216,16 @@ def _has_other_names(prototypes: Prototypes, question: Question) -> bool:
     return any(name_key(prototypes.surface(row)) != key for row in range(first, last))
 
 
-def _two_best(
-    scores: NDArray[np.float32], rows: NDArray[np.int64], prototypes: Prototypes, dropped: Sequence[str] | None
-) -> Iterator[tuple[float, float, float]]:
-    """Yield for each query the first entity, its score and that of the second, without prototypes of a spelling."""
+def _candidates(
+    scores: NDArray[np.float32], rows: Rows, prototypes: Prototypes, dropped: Sequence[str] | None
+) -> Iterator[Ranked]:
+    """Yield for each query the entities found and their best scores, without prototypes of a spelling."""
     for number, (row_scores, row_rows) in enumerate(zip(scores, rows, strict=True)):
-        first, best = -1.0, 0.0
+        best: dict[int, float] = {}
         for score, row in zip(row_scores.tolist(), row_rows.tolist(), strict=True):
-            if row < 0 or (dropped and name_key(prototypes.surface(row)) == dropped[number]):
-                continue
-            entity = float(prototypes.entity[row])
-            if first < 0:
-                first, best = entity, score
-            elif entity != first:
-                yield first, best, score
-                break
-        else:
-            yield first, best, best if first < 0 else float(row_scores[row_rows >= 0][-1])
+            if row >= 0 and not (dropped and name_key(prototypes.surface(row)) == dropped[number]):
+                best.setdefault(int(prototypes.entity[row]), score)
+        yield np.array([*best], dtype=np.int64), np.array([*best.values()])
 
 
 def _logistic(score: Floats, margin: Floats, right: NDArray[np.bool_]) -> tuple[float, float, float]:

@@ -136,19 +136,9 @@ class Similarity:
 
     def __init__(self, index: NgramIndex, surface: str) -> None:
         self._index = index
-        key = spelling_key(surface)
-        grams, times = np.unique(grams_of([key])[0] if key else np.empty(0, np.uint64), return_counts=True)
-        found = np.searchsorted(index.keys, grams)
-        known = np.zeros(len(grams), bool)
-        inside = found < len(index.keys)
-        known[inside] = index.keys[found[inside]] == grams[inside]
-        idf = idf_of(np.zeros(len(grams), np.int64), len(index.owners))
-        idf[known] = index.idf[found[known]]
-        weights = (1 + np.log(times)) * idf
-        if len(weights):
-            weights /= np.sqrt(np.sum(weights**2))
-        order = np.argsort(-idf[known], kind="stable")
-        self._grams = found[known][order]
+        columns, known, weights = _vector(index, surface)
+        order = np.argsort(-index.idf[columns[known]], kind="stable")
+        self._grams = columns[known][order]
         self._weights: Floats = weights[known][order]
 
     @cached_property
@@ -173,6 +163,13 @@ class Similarity:
             names, starts = _ranges(first[has], last[has])
             result[has] = np.maximum.reduceat(self._exact(names), starts)
         return result
+
+    def to(self, name: str) -> float:
+        """Return the similarity of any one name, of the index or not."""
+        columns, known, weights = _vector(self._index, name)
+        own = dict(zip(self._grams.tolist(), self._weights.tolist(), strict=True))
+        shared = zip(columns[known].tolist(), weights[known].tolist(), strict=True)
+        return min(float(sum(own.get(gram, 0.0) * weight for gram, weight in shared)), 1.0)
 
     def top(self, k: int) -> tuple[Ints, NDArray[np.float32]]:
         """Return the k likest entities that have a 3-gram in common, the likest first, then by row."""
@@ -243,6 +240,22 @@ class Similarity:
         places, starts = _ranges(np.where(names > 0, ends[names - 1], 0), ends[names])
         sums = np.add.reduceat(self._gains[index.columns[places]], starts)
         return np.asarray(np.round(np.minimum(sums * index.scales[names], 1.0), 6), np.float64)
+
+
+def _vector(index: NgramIndex, text: str) -> tuple[Ints, NDArray[np.bool_], Floats]:
+    """Return a text as a unit vector: where the index has its 3-grams, whether it has them, and their weights."""
+    key = spelling_key(text)
+    grams, times = np.unique(grams_of([key])[0] if key else np.empty(0, np.uint64), return_counts=True)
+    found = np.searchsorted(index.keys, grams)
+    known = np.zeros(len(grams), bool)
+    inside = found < len(index.keys)
+    known[inside] = index.keys[found[inside]] == grams[inside]
+    idf = idf_of(np.zeros(len(grams), np.int64), len(index.owners))
+    idf[known] = index.idf[found[known]]
+    weights = (1 + np.log(times)) * idf
+    if len(weights):
+        weights /= np.sqrt(np.sum(weights**2))
+    return found, known, weights
 
 
 def _bar(near: NDArray[np.float32], owners: NDArray[np.int32], k: int) -> tuple[Ints, float]:

@@ -19,9 +19,9 @@ class LinkConfig:
     None what the linker found best on its own dev mentions."""
     abbreviations: bool = True
     """Read an abbreviation as the long form that the document gives for it."""
-    ngrams: float = 0.0
+    ngrams: float | None = None
     """Weight of the likeness in spelling that is added to a score; above 0, entities that are spelled
-    like the mention join the candidates."""
+    like the mention join the candidates. None is what the linker found best on its own dev mentions."""
     ties: bool = True
     """Where several entities have the very name that was found, take the broadest of them, or else the one with
     the mined mention most like this one in its context; if not, their references decide as in Eq. 4."""
@@ -46,5 +46,6 @@ def check(config: LinkConfig) -> None:
     if not 0 <= config.threshold <= 1:
         raise ConfigError(f"'threshold' is a probability from 0 to 1, not {config.threshold}")
     for name in ("ngrams", "gold"):
-        if not 0 <= getattr(config, name) < float("inf"):
-            raise ConfigError(f"'{name}' is a weight that is not negative, not {getattr(config, name)}")
+        value = getattr(config, name)
+        if value is not None and not 0 <= value < float("inf"):
+            raise ConfigError(f"'{name}' is a weight that is not negative, not {value}")

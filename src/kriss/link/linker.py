@@ -101,6 +101,8 @@ class Linker:
         self.config = config
         self.context = self._calibration.context if config.context is None else config.context
         scope = Scope(self._allowed_rows(config), frozenset(() if config.types else config.ids))
+        self.ngrams = (self._calibration.ngrams if self._ngrams else 0.0) if config.ngrams is None else config.ngrams
+        config = replace(config, ngrams=self.ngrams)
         self.search = Search(self._index, self.prototypes, self.ontology, self._ngrams, config, scope)
         self._ties = Ties(self._index, self.prototypes, self._references, self._weight, self.ontology)
 

@@ -141,7 +141,7 @@ class Search:
                 hits = [*hits, *self._scored(query, entity, learned)]
         numbers = [hit.entity for hit in hits if isinstance(hit.entity, int)]
         alike: dict[int | str, float] = dict(zip(numbers, found.of(np.array(numbers, dtype=np.int64)), strict=True))
-        weight = self._config.ngrams
+        weight = self._config.ngrams or 0.0
         return [
             Hit(hit.entity, hit.row, hit.dense, hit.dense + weight * float(alike.get(hit.entity, 0.0))) for hit in hits
         ]
