@@ -36,7 +36,7 @@ SYSTEMS = {
     "kriss": "**kriss, self-supervised**",
     "without-abbreviations": "kriss without abbreviations",
     "without-ties": "kriss, shared names by Eq. 4",
-    "with-ngrams": "kriss with n-grams, 0.2",
+    "without-ngrams": "kriss without spelling",
     "bare": "kriss, bare query",
     "paper-query": "kriss, the paper's query",
     "supervised-only": "kriss, supervised only",
