@@ -38,7 +38,7 @@ SYSTEMS = {
     "without-ties": "kriss, shared names by Eq. 4",
     "without-ngrams": "kriss without spelling",
     "bare": "kriss, bare query",
-    "paper-query": "kriss, the paper's query",
+    "paper-query": "kriss, the paper's query: no switch of ours",
     "supervised-only": "kriss, supervised only",
     "lazy": "**kriss, lazy supervised**",
 }
