@@ -20,7 +20,12 @@ from kriss.evaluate.predictions import read_predictions
 from kriss.evaluate.report import Comparison, markdown_table, percent, sentence
 from kriss.evaluate.score import Evaluation, Row, compare, evaluate
 
-CORPORA = {"ncbi-disease": "medic", "bc5cdr-d": "mesh-disease", "bc5cdr-c": "mesh-chemical"}
+CORPORA = {
+    "ncbi-disease": "medic",
+    "bc5cdr-d": "mesh-disease",
+    "bc5cdr-c": "mesh-chemical",
+    "medmentions-st21pv": "st21pv",
+}
 SYSTEMS = {
     "mention": "mention as is",
     "exact": "exact name",
@@ -39,6 +44,7 @@ SYSTEMS = {
     "without-ngrams": "kriss without spelling",
     "bare": "kriss, bare query",
     "paper-query": "kriss, the paper's query: no switch of ours",
+    "names": "kriss, the train split's surfaces as names",
     "supervised-only": "kriss, supervised only",
     "lazy": "**kriss, lazy supervised**",
 }
@@ -53,7 +59,8 @@ class Corpus:
 
     def __init__(self, name: str, out: Path, data: Path | None) -> None:
         documents = gold(f"{name}:test", data)
-        train = [mention for split in ("train", "dev") for mention in gold_mentions(gold(f"{name}:{split}", data))]
+        splits = ("train",) if name.startswith("medmentions") else ("train", "dev")
+        train = [mention for split in splits for mention in gold_mentions(gold(f"{name}:{split}", data))]
         self.name = name
         self.mentions: list[GoldMention] = gold_mentions(documents)
         self._unlinked = unlinked(documents)
