@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from benchmarks.gold_ontology import entities, main
+
 from kriss.link.documents import Annotated, Span
 from tests.conftest import build, write_jsonl
 
