@@ -157,7 +157,9 @@ def calibrate(
         asked[weight] = [
             list(_candidates(scores, rows, prototypes, keys if without else None)) for without in (True, False)
         ]
-    context = max(weights, key=lambda weight: _fit(weight, asked[weight], gold, None, 0.0).right)
+    context = _most_that_costs_nothing(
+        [_fit(weight, asked[weight], gold, None, 0.0) for weight in weights], len(questions)
+    )
     alike = {weight: _alike(asked[weight], spelling) for weight in weights} if spelling else {}
     trials = NGRAMS if spelling else (0.0,)
     ngrams = max(trials, key=lambda trial: _fit(context, asked[context], gold, alike.get(context), trial).right)
@@ -185,6 +187,16 @@ def _fit(
     (unseen, _, _), (known, _, _) = outcomes
     right, score, margin = (np.concatenate(parts) for parts in zip(*outcomes, strict=True))
     return Fit(weight, float(unseen.mean()), float(known.mean()), *_logistic(score, margin, right))
+
+
+def _most_that_costs_nothing(fits: Sequence[Fit], questions: int) -> float:
+    """Return the largest weight of the context that is within a standard error of the best.
+
+    Mined names are unambiguous: on them the context can only be seen to cost something, never what it is for.
+    """
+    best = max(fits, key=lambda fit: fit.right)
+    error = np.sqrt((best.unseen * (1 - best.unseen) + best.known * (1 - best.known)) / questions)
+    return max(fit.context for fit in fits if fit.right >= best.right - error)
 
 
 def _best(ranked: Ranked, added: Floats | None) -> tuple[float, float, float]:
