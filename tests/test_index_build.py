@@ -23,6 +23,7 @@ from kriss.index.calibrate import (
     Fit,
     Question,
     _logistic,
+    _most_that_costs_nothing,
     calibrate,
     dev_questions,
     name_questions,
@@ -215,6 +216,17 @@ def test_the_fit_finds_what_made_the_data() -> None:
     right = draw.random(20_000) < true.probability(score, margin)
     found = Fit(0.5, 0, 0, *_logistic(score, margin, right))
     assert np.abs(found.probability(score, margin) - true.probability(score, margin)).max() < 0.05
+
+
+def test_the_context_counts_as_much_as_costs_nothing() -> None:
+    def fits(*unseen: float) -> list[Fit]:
+        return [Fit(weight, share, 1.0, 0, 0, 0) for weight, share in zip(WEIGHTS, unseen, strict=True)]
+
+    # 100 questions, 0.5 right: a standard error of 0.05
+    assert _most_that_costs_nothing(fits(0.5, 0.49, 0.48, 0.46, 0.44), 100) == 0.75
+    assert _most_that_costs_nothing(fits(0.5, 0.49, 0.48, 0.46, 0.44), 10_000) == 0.0
+    assert _most_that_costs_nothing(fits(0.1, 0.2, 0.3, 0.4, 0.5), 100) == 1.0
+    assert _most_that_costs_nothing(fits(1.0, 1.0, 0.99, 0.9, 0.9), 100) == 0.25
 
 
 class Told:
