@@ -86,6 +86,11 @@ LAYOUTS: Mapping[str, Layout] = {
         ),
         libraries=("faiss-cpu", "onnxruntime", "tokenizers", "pyarrow"),
     ),
+    "reranker": Layout(
+        version=1,
+        files=("reranker.json", "config.json", "model.safetensors", "tokenizer.json"),
+        libraries=("torch", "transformers", "tokenizers"),
+    ),
     "evaluation": Layout(
         version=1,
         files=("table.md", "table.csv", "scores.json", "report.html"),

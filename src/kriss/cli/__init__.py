@@ -25,6 +25,7 @@ from kriss.cli.link import annotate, link
 from kriss.cli.mine import app as mine_app
 from kriss.cli.ontology import app as ontology_app
 from kriss.cli.recipe import run_stages
+from kriss.cli.rerank import app as rerank_app
 from kriss.cli.train import app as train_app
 from kriss.errors import KrissError
 
@@ -39,6 +40,7 @@ app = typer.Typer(
 app.add_typer(ontology_app, name="ontology")
 app.add_typer(mine_app, name="mine")
 app.add_typer(train_app, name="train")
+app.add_typer(rerank_app, name="rerank")
 app.add_typer(download_app, name="download")
 app.command()(export)
 app.command()(index)

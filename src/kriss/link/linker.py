@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
@@ -154,11 +153,8 @@ class Linker:
         spelled = ["" if mention.masked else mention.surface for mention in asked]
         found = self.search(queries, spelled, learned, max(top, LOOKED_AT))
         if self.config.ties:
-            listens = self.config.context != 0  # who asks for the bare mention does not want its sentence read
-            found = [
-                self._ties.settled(hits, partial(self._in_context, one) if listens else None)
-                for one, hits in zip(asked, found, strict=True)
-            ]
+            # who asks for the bare mention does not want its sentence read
+            found = self._ties.all_settled(found, asked, self.encoder if self.config.context != 0 else None)
         fit = self._calibration.fit(self.context)
         links = []
         for mention, long, candidates in zip(mentions, expanded, found, strict=True):
@@ -177,10 +173,6 @@ class Linker:
             entity, name = (None, "") if nil else (shown[0].entity, shown[0].name)
             links.append(Link(mention, entity, name, best.score, probability, shown, long))
         return links
-
-    def _in_context(self, mention: Mention) -> NDArray[np.float32]:
-        """Return the view of one mention in its sentence: it has the same bits alone as in any batch."""
-        return np.asarray(self.encoder.mentions([mention])[0])
 
     def _check_encoder(self) -> None:
         """Refuse an encoder that does not give the vectors which the index was built of; asked once."""

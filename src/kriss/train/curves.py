@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+_COLOURS = {"masked": "#c0504d", "linker": "#8a8a8a", "recall": "#3b6ea5"}
+
 
 def draw_curves(log: Sequence[dict[str, Any]], path: Path) -> None:
     """Write a PNG with the curves of a log."""
@@ -21,7 +23,7 @@ def draw_curves(log: Sequence[dict[str, Any]], path: Path) -> None:
     scores = [(entry["step"], entry["dev"]) for entry in log if "dev" in entry]
     for key in scores[0][1] if scores else ():
         steps, values = zip(*((step, found[key]) for step, found in scores), strict=True)
-        colour = "#c0504d" if key.startswith("masked") else "#4f8a4c"
+        colour = _COLOURS.get(key.partition("@")[0], "#4f8a4c")
         dashes = "--" if key.endswith("@5") else "-"
         right.plot(steps, values, dashes, color=colour, linewidth=1.4, label=key, marker="o", markersize=3)
     right.set(title="linking accuracy on dev", xlabel="step", ylim=(0, 1))

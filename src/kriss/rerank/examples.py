@@ -1,0 +1,230 @@
+"""Training data: mined mentions, each with candidates of the linker, one of which is right.
+
+A mention is first masked, or another name of its entity is put in its place, or it stays as it is; then the
+linker is asked for it. What it answers is kept on disk, block by block, so that an interrupted run goes on:
+what an example consists of is a function of the seed and of its number alone.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kriss.errors import ConfigError, DamagedError
+from kriss.link.linker import Linker
+from kriss.mine.store import mentions_of
+from kriss.ontology import Ontology
+from kriss.records import Entity, Mention
+from kriss.rerank.candidates import Asked, CandidateSearch, Seen
+from kriss.rerank.config import RerankConfig
+from kriss.rerank.pairs import Option
+from kriss.train.names import name_key
+
+_BLOCK = 256
+"""Mentions of a block: a minute's work at most."""
+_STAMP = "examples.json"
+_TEXT = ["entity", "document", "left", "surface", "right"]
+_SCHEMA = pa.schema(
+    [
+        *((name, pa.large_string()) for name in ("left", "surface", "right")),
+        ("masked", pa.bool_()),
+        ("original", pa.large_string()),
+        ("document", pa.large_string()),
+        ("hides", pa.bool_()),
+        ("entities", pa.list_(pa.int32())),
+        ("prototypes", pa.list_(pa.int32())),
+        ("gold", pa.int32()),
+    ]
+)
+Progress = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Labeled:
+    """A mined mention; nobody labeled it, but its name has one meaning."""
+
+    entity: int
+    document: str
+    mention: Mention
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A mention as the model sees it, and its candidates."""
+
+    mention: Mention
+    original: str
+    """What the text has in the place of the mention."""
+    document: str
+    hides: bool
+    """Whether references leave out names that are spelled as the mention."""
+    candidates: tuple[Seen, ...]
+    gold: int
+    """The place of the correct entity among them; -1 if it is not there."""
+
+    def spellings(self) -> frozenset[str]:
+        """Return the keys of the names that would give the answer away."""
+        return frozenset({name_key(self.original), name_key(self.mention.surface)})
+
+
+def read_labeled(file: pq.ParquetFile, ontology: Ontology, split: str, most: int) -> list[Labeled]:
+    """Read the first `most` mentions of each entity in a split."""
+    taken: Counter[str] = Counter()
+    found = []
+    for table in mentions_of(file, [split], _TEXT):
+        for entity, document, *text in zip(*(column.to_pylist() for column in table.columns), strict=True):
+            taken[entity] += 1
+            row = ontology.row_of(entity) if taken[entity] <= most else None
+            if row is not None:
+                found.append(Labeled(row, document, Mention(*text)))
+    return found
+
+
+class ExampleMaker:
+    """Makes examples of one split; `training` puts the correct entity among the candidates, in any place."""
+
+    def __init__(self, linker: Linker, config: RerankConfig, split: str, *, training: bool) -> None:
+        self._search = CandidateSearch(linker)
+        self._ontology = linker.ontology
+        self._config = config
+        self._split = split
+        self._training = training
+
+    def __call__(self, labeled: Sequence[Labeled], first: int) -> Iterator[Example]:
+        """Yield examples of the mentions that have any; `first` is the number of the first of them."""
+        kept: list[tuple[Labeled, Asked, random.Random]] = []
+        for number, one in enumerate(labeled, first):
+            draw = random.Random(f"{self._config.seed} {self._split} {number}")  # noqa: S311
+            mention = self._view(one, draw)
+            same = draw.random() < self._config.p_same_prototype
+            spellings = frozenset() if same else frozenset(map(name_key, (one.mention.surface, mention.surface)))
+            asked = Asked(mention, one.document, spellings)
+            if self._search.usable(asked, one.entity):  # else only the correct candidate would have no evidence
+                kept.append((one, asked, draw))
+        answers = self._search(
+            [asked for _, asked, _ in kept], [one.entity for one, _, _ in kept], self._config.candidates
+        )
+        for (one, asked, draw), (found, correct) in zip(kept, answers, strict=True):
+            if self._training:
+                if correct not in found:
+                    found = [*found[: self._config.candidates - 1], correct]
+                draw.shuffle(found)
+            gold = found.index(correct) if correct in found else -1
+            hides = draw.random() >= self._config.p_same_name
+            example = Example(asked.mention, one.mention.surface, one.document, hides, tuple(found), gold)
+            yield replace(example, hides=hides and self._has_other_names(one.entity, example))
+
+    def _view(self, one: Labeled, draw: random.Random) -> Mention:
+        fate = draw.random()
+        if fate < self._config.p_replace:
+            others = [name for name in self._ontology.names_at(one.entity) if name != one.mention.surface]
+            return replace(one.mention, surface=draw.choice(others)) if others else one.mention
+        return replace(one.mention, masked=True) if fate < self._config.p_replace + self._config.p_mask else one.mention
+
+    def _has_other_names(self, entity: int, example: Example) -> bool:
+        keys = example.spellings()
+        return any(name_key(name) not in keys for name in self._ontology.names_at(entity))
+
+
+class Examples:
+    """Examples in memory, as ids; their texts are looked up when they are needed."""
+
+    def __init__(self, table: pa.Table, linker: Linker) -> None:
+        self._columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+        self._count = len(table)
+        self._linker = linker
+
+    def __len__(self) -> int:
+        return self._count
+
+    def get(self, place: int) -> Example:
+        """Return an example."""
+        row = {name: column[place].as_py() for name, column in self._columns.items()}
+        mention = Mention(row["left"], row["surface"], row["right"], row["masked"])
+        seen = tuple(Seen(*pair) for pair in zip(row["entities"], row["prototypes"], strict=True))
+        return Example(mention, row["original"], row["document"], row["hides"], seen, row["gold"])
+
+    def options(self, example: Example) -> list[Option]:
+        """Return the candidates as the model sees them."""
+        hidden = example.spellings() if example.hides else frozenset[str]()
+        found = []
+        for seen in example.candidates:
+            [prototype] = self._linker.prototypes.mentions(seen.prototype, seen.prototype + 1)
+            found.append(Option(without_names(self._linker.ontology.at(seen.entity), hidden), prototype))
+        return found
+
+
+def without_names(entity: Entity, hidden: frozenset[str]) -> Entity:
+    """Return an entity without the names that have these keys; one that has no other keeps them.
+
+    >>> without_names(Entity("X", "pain", ("ache", "pains")), frozenset({"pain"})).names
+    ('ache',)
+    """
+    rest = [name for name in entity.names if name_key(name) not in hidden] if hidden else []
+    return replace(entity, name=rest[0], aliases=tuple(rest[1:])) if rest else entity
+
+
+def build_examples(
+    folder: Path,
+    labeled: Sequence[Labeled],
+    maker: ExampleMaker,
+    linker: Linker,
+    stamp: Mapping[str, Any],
+    progress: Progress,
+) -> Examples:
+    """Make the examples of mentions, or read those that an interrupted run left in the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _check_stamp(folder / _STAMP, stamp)
+    tables = [_SCHEMA.empty_table()]
+    for first in range(0, len(labeled), _BLOCK):
+        file = folder / f"block-{first // _BLOCK:06d}.parquet"
+        if not file.is_file():
+            draft = file.with_suffix(".tmp")
+            pq.write_table(_table(maker(labeled[first : first + _BLOCK], first)), draft)
+            draft.rename(file)
+        try:
+            tables.append(pq.read_table(file, schema=_SCHEMA))
+        except (OSError, ValueError) as error:  # Arrow's errors are among them
+            raise DamagedError(f"{file} cannot be read ({error}); remove it, and --resume makes it again") from None
+        progress({"event": "examples", "done": min(first + _BLOCK, len(labeled)), "total": len(labeled)})
+    return Examples(pa.concat_tables(tables), linker)
+
+
+def chosen(labeled: Sequence[Labeled], count: int, seed: int) -> list[Labeled]:
+    """Return so many mentions in a random order; all of them if `count` is 0."""
+    order = np.random.default_rng((seed, 11)).permutation(len(labeled))
+    return [labeled[place] for place in order[: count or len(labeled)].tolist()]
+
+
+def _check_stamp(file: Path, stamp: Mapping[str, Any]) -> None:
+    """Refuse examples that were made in another way than they would be now."""
+    if not file.is_file():
+        draft = file.with_suffix(".tmp")
+        draft.write_text(json.dumps(stamp), encoding="utf-8")
+        draft.rename(file)
+    before = json.loads(file.read_text(encoding="utf-8"))
+    for key, value in stamp.items():
+        if before.get(key) != value:
+            raise ConfigError(
+                f"the examples in {file.parent} were made with {key} = {before.get(key)!r}, not {value!r}; "
+                "give what they were made with, or start anew with --force"
+            )
+
+
+def _table(examples: Iterator[Example]) -> pa.Table:
+    rows = []
+    for one in examples:
+        entities, prototypes = ([astuple(seen)[part] for seen in one.candidates] for part in (0, 1))
+        text = {name: getattr(one.mention, name) for name in ("left", "surface", "right", "masked")}
+        more = {"original": one.original, "document": one.document, "hides": one.hides, "gold": one.gold}
+        rows.append({**text, **more, "entities": entities, "prototypes": prototypes})
+    return pa.Table.from_pylist(rows, schema=_SCHEMA)

@@ -1,0 +1,152 @@
+"""The cross-attention encoder in torch: a mention and a candidate in, one score out.
+
+    model = CrossEncoder.from_pretrained("minilm", PairConfig())
+    scores = model.scores(model.pairs([mention], [options]))      # numpy, one score an option
+    model.save(folder)                                            # loads in sentence-transformers as it is
+
+The Transformer and its linear layer on the top [CLS] are what transformers calls a sequence classification model
+with one label; with BERT its pooler, a dense layer with tanh, stands between the two, which the paper does not
+mention. `reranker.json` says how sequences are made.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+import transformers
+from numpy.typing import NDArray
+from torch import Tensor
+
+from kriss.config import from_mapping, to_mapping
+from kriss.encoder.base import locate
+from kriss.encoder.config import SpecialTokens
+from kriss.encoder.model import _add_markers, _markers, _no_model, _tokenizer
+from kriss.encoder.windows import Batch, Sequences
+from kriss.errors import ConfigError, DamagedError
+from kriss.rerank.config import PairConfig
+from kriss.rerank.pairs import Pairs
+
+SETTINGS = "reranker.json"
+_PLAIN = {"activation_fn": "torch.nn.modules.linear.Identity", "version": "5.0.0"}
+"""What makes sentence-transformers give scores as they are, and not between 0 and 1."""
+
+
+class CrossEncoder(torch.nn.Module):
+    """Scores a candidate for a mention; the higher, the likelier."""
+
+    def __init__(self, pairs: Pairs, tokenizer: Any, classifier: Any) -> None:  # noqa: ANN401 - transformers
+        super().__init__()
+        self.pairs = pairs
+        self.classifier = classifier
+        self._tokenizer = tokenizer
+        self._has_types = getattr(classifier.config, "type_vocab_size", 0) > 1
+
+    @classmethod
+    def from_pretrained(cls, model: str, config: PairConfig, *, dropout: float | None = None) -> Self:
+        """Start from a model: `minilm`, a folder, or a name on the hub; the last layer is drawn at random."""
+        where = locate(model)
+        tokenizer = _tokenizer(where, model)
+        start, end = _markers(tokenizer)
+        roles = {role: getattr(tokenizer, f"{role}_token") for role in ("cls", "sep", "pad", "mask")}
+        tokens = SpecialTokens(**roles, start=start, end=end)
+        classifier = _classifier(where, model, tokenizer, config, dropout)
+        return cls(Pairs(tokenizer.backend_tokenizer, tokens, config), tokenizer, classifier)
+
+    @classmethod
+    def load(cls, folder: Path, *, dropout: float | None = None) -> Self:
+        """Read a re-ranker that `save` wrote."""
+        tokens, config = read_settings(folder)
+        tokenizer = _tokenizer(str(folder), str(folder))
+        classifier = _classifier(str(folder), str(folder), tokenizer, config, dropout)
+        return cls(Pairs(tokenizer.backend_tokenizer, tokens, config), tokenizer, classifier)
+
+    def save(self, folder: Path) -> None:
+        """Write the re-ranker so that kriss, transformers and sentence-transformers can read it."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.classifier.config.sentence_transformers = _PLAIN
+        self.classifier.save_pretrained(folder)
+        mode = (folder / "config.json").stat().st_mode
+        (folder / "model.safetensors").chmod(mode)  # safetensors lets nobody but the owner read
+        self._tokenizer.backend_tokenizer.encode_special_tokens = False  # that is kriss's own wish
+        self._tokenizer.save_pretrained(folder)
+        self._tokenizer.backend_tokenizer.encode_special_tokens = True
+        settings = {**to_mapping(self.pairs.config), "tokens": dataclasses.asdict(self.pairs.tokens)}
+        (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+
+    def forward(self, ids: Tensor, mask: Tensor, types: Tensor) -> Tensor:
+        """Return one score a sequence; `types` is 1 where the candidate is."""
+        given = {"token_type_ids": types} if self._has_types else {}
+        scores: Tensor = self.classifier(input_ids=ids, attention_mask=mask, **given).logits[:, 0]
+        return scores
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
+
+    def run(self, batch: Batch) -> Tensor:
+        """Return the scores of a batch of numpy arrays, whose pooled tokens are the candidate's."""
+        types = (batch.pool > 0).astype(np.int64)
+        ids, mask, kinds = (torch.from_numpy(array).to(self.device) for array in (batch.ids, batch.mask, types))
+        scores: Tensor = self(ids, mask, kinds)
+        return scores
+
+    def scores(self, pairs: Sequences, size: int = 64) -> NDArray[np.float32]:
+        """Return the scores of sequences in their order, without gradients or dropout."""
+        training = self.training
+        self.eval()
+        try:
+            with torch.inference_mode():
+                found = pairs.encode(lambda batch: self.run(batch).float().cpu().numpy()[:, None], size)
+                return found.reshape(len(pairs))
+        finally:
+            self.train(training)
+
+
+def read_settings(folder: Path) -> tuple[SpecialTokens, PairConfig]:
+    """Read what a saved re-ranker says of its tokens and sequences."""
+    file = folder / SETTINGS
+    try:
+        settings = json.loads(file.read_text(encoding="utf-8"))
+        tokens = from_mapping(SpecialTokens, settings.pop("tokens"), str(file))
+        return tokens, from_mapping(PairConfig, settings, str(file))
+    except FileNotFoundError:
+        raise DamagedError(f"{folder} holds no re-ranker: there is no {SETTINGS} in it") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedError(f"{file} cannot be read ({error}); train the re-ranker again") from None
+
+
+def _classifier(where: str, model: str, tokenizer: Any, config: PairConfig, dropout: float | None) -> Any:  # noqa: ANN401
+    noisy = logging.getLogger("transformers")
+    level = noisy.level
+    noisy.setLevel(logging.ERROR)  # that the last layer is new is what we want
+    try:
+        transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        found = transformers.AutoModelForSequenceClassification.from_pretrained(
+            where, num_labels=1, dtype=torch.float32
+        )
+    except Exception as error:  # noqa: BLE001 - whatever the hub, the folder or a parser raises
+        raise _no_model(model, error) from None
+    finally:
+        noisy.setLevel(level)
+    for module in found.modules():
+        if dropout is not None and isinstance(module, torch.nn.Dropout):
+            module.p = dropout
+        if dropout is not None and isinstance(getattr(module, "dropout_prob", None), float):
+            module.dropout_prob = dropout
+    for key in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+        if dropout is not None and hasattr(found.config, key):
+            setattr(found.config, key, dropout)
+    _add_markers(found, tokenizer)
+    positions = getattr(found.config, "max_position_embeddings", config.longest())
+    if config.longest() > positions:
+        raise ConfigError(
+            f"'{model}' reads at most {positions} tokens, and a pair may have {config.longest()}; take smaller windows"
+        )
+    return found

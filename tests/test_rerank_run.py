@@ -1,0 +1,257 @@
+"""Training a re-ranker as a whole: it learns, can be repeated, and goes on as if nothing had been."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from kriss.artifacts import open_artifact, verify
+from kriss.cli import run
+from kriss.encoder.windows import Sequences
+from kriss.errors import ConfigError, DamagedError, ExistsError, InputError, KrissError, WrongKindError
+from kriss.link.linker import Linker
+from kriss.records import Mention
+from kriss.rerank import examples as stage
+from kriss.rerank import run as loop
+from kriss.rerank.candidates import Seen
+from kriss.rerank.config import MINI, RerankConfig
+from kriss.rerank.dev import RerankScore, score
+from kriss.rerank.model import CrossEncoder
+from kriss.rerank.pairs import Option
+from kriss.rerank.run import in_rows, made_for, train_reranker
+from kriss.train.log import read_log
+from tests.train_fixtures import one_thread, work_of, world
+
+__all__ = ["one_thread"]
+
+
+@pytest.fixture(scope="module")
+def linker(built: Path) -> Linker:
+    return Linker.load(built, threads=1)
+
+
+def config(model: Path, **settings: Any) -> RerankConfig:
+    """Return settings for runs of a second."""
+    small = RerankConfig(
+        model=str(model), window=24, reference_window=24, prototype_window=16, candidates=4, batch=6, chunk=2, steps=7,
+        learning_rate=1e-3, dropout=0.1, dev_queries=30, dev_every=3, save_every=2,
+    )  # fmt: skip
+    return replace(small, **settings)
+
+
+def interrupted_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next run end with Ctrl-C after so many steps."""
+    calls = []
+    backward = loop._Run._backward
+
+    def stopping(self: Any) -> tuple[float, int]:
+        calls.append(1)
+        if len(calls) > step:
+            raise KeyboardInterrupt
+        return backward(self)
+
+    monkeypatch.setattr(loop._Run, "_backward", stopping)
+
+
+def weights(out: Path) -> bytes:
+    return (out / "model.safetensors").read_bytes()
+
+
+def test_a_run_goes_on_from_any_step_to_the_same_bytes(
+    tiny_model: Path, linker: Linker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, settings = world(), config(tiny_model)
+    whole = {
+        folder: train_reranker(settings, linker, folder, tmp_path / folder.name)
+        for folder in (here.mentions, here.no_dev)
+    }
+    for step, mentions in [(step, here.no_dev) for step in (1, 3, 6)] + [(3, here.mentions)]:
+        out, unbroken = tmp_path / f"{mentions.name}-{step}", whole[mentions]
+        with monkeypatch.context() as patch:
+            interrupted_at(step, patch)
+            with pytest.raises(KeyboardInterrupt):
+                train_reranker(settings, linker, mentions, out)
+        assert not out.exists()
+        resumed = train_reranker(settings, linker, mentions, out, resume=True)
+        assert weights(out) == weights(unbroken.path)
+        assert resumed == replace(unbroken, path=out)
+        assert open_artifact(out).facts == open_artifact(unbroken.path).facts
+        assert not work_of(out).exists()
+    assert whole[here.no_dev].best_step == 7
+    scores = [entry for entry in read_log(tmp_path / "mentions-3" / "log.jsonl") if "dev" in entry]
+    assert [entry["step"] for entry in scores] == [0, 3, 6, 7]
+
+
+def test_a_seed_decides_the_weights(tiny_model: Path, linker: Linker, tmp_path: Path) -> None:
+    no_dev, settings = no_dev_of(linker), config(tiny_model, steps=2)
+    for name, seed in (("once", 0), ("again", 0), ("other", 1)):
+        report = train_reranker(replace(settings, seed=seed), linker, no_dev, tmp_path / name)
+        assert (report.before is None) == (report.after is None)
+    assert weights(tmp_path / "once") == weights(tmp_path / "again") != weights(tmp_path / "other")
+
+
+def no_dev_of(linker: Linker) -> Path:
+    """Return mentions without a dev split: the linker takes them, for they are of its ontology."""
+    assert linker.ontology.artifact.digest == world().ontology.artifact.digest
+    return world().no_dev
+
+
+def test_a_trained_model_beats_the_untrained_one(tiny_model: Path, linker: Linker, tmp_path: Path) -> None:
+    settings = config(
+        tiny_model, steps=50, batch=16, chunk=16, learning_rate=3e-3, dropout=0.0, dev_every=25, dev_queries=60,
+        mentions_per_entity=9, shown="reference", p_same_prototype=1.0, p_same_name=1.0, p_mask=0.0,
+    )  # fmt: skip
+    report = train_reranker(settings, linker, world().mentions, tmp_path / "out")
+    assert report.before
+    assert report.after
+    assert report.after.reranked > report.before.reranked + 0.2
+    assert report.after.reranked <= report.after.recall == report.before.recall
+    artifact = verify(tmp_path / "out")
+    assert artifact.kind == "reranker"
+    assert artifact.facts["ontology"] == linker.ontology.artifact.digest == made_for(linker)["ontology"]
+    assert artifact.facts["encoder"] == linker.artifact.inputs[2]["sha256"]
+    assert artifact.facts["dev"] == report.after.flat()
+    assert artifact.inputs[0]["sha256"] == linker.artifact.digest
+    losses = [entry["loss"] for entry in read_log(tmp_path / "out" / "log.jsonl") if "loss" in entry]
+    assert losses[-1] < losses[0] <= np.log(4) + 0.5
+    assert (tmp_path / "out" / "curves.png").stat().st_size > 1000
+    assert CrossEncoder.load(tmp_path / "out").pairs.config == settings.pair()
+
+
+def test_the_loss_and_gradients_do_not_depend_on_the_chunk(tiny_model: Path, linker: Linker, tmp_path: Path) -> None:
+    """By hand, too: the mean of the losses of single mentions."""
+    found = []
+    for chunk in (1, 4, 6):
+        settings = config(tiny_model, chunk=chunk, dropout=0.0, candidates=5)
+        given = {"mentions": "x", **made_for(linker)}
+        folder = tmp_path / "examples"
+        examples, dev, skipped = loop._examples(settings, linker, world().mentions, folder, given, lambda event: None)
+        torch.manual_seed(0)
+        model = CrossEncoder.from_pretrained(str(tiny_model), settings.pair(), dropout=0.0)
+        state = loop._Run(settings, examples, dev, skipped, model, tmp_path, lambda event: None, given)
+        places = state.places_at(0)
+        losses = []
+        for example in map(examples.get, places):
+            scores = model.scores(model.pairs([example.mention], [examples.options(example)])).astype(np.float64)
+            losses.append(np.log(np.exp(scores).sum()) - scores[example.gold])
+        loss, pairs = state._backward()
+        assert loss == pytest.approx(np.mean(losses), abs=1e-5)
+        assert (len(places), pairs) == (6, 30)
+        found.append({name: one.grad for name, one in model.named_parameters() if one.grad is not None})
+    for other in found[1:]:
+        for name, tensor in found[0].items():
+            torch.testing.assert_close(other[name], tensor, atol=1e-5, rtol=1e-4)
+
+
+def test_every_example_comes_once_a_round(tiny_model: Path, linker: Linker, tmp_path: Path) -> None:
+    settings = config(tiny_model, steps=0, epochs=2.0, batch=7)
+    given = made_for(linker)
+    examples, dev, skipped = loop._examples(settings, linker, world().mentions, tmp_path, given, lambda event: None)
+    model = CrossEncoder.from_pretrained(str(tiny_model), settings.pair())
+    state = loop._Run(settings, examples, dev, skipped, model, tmp_path, lambda event: None, given)
+    whole = len(examples) // 7
+    assert state.steps == int(np.ceil(2 * len(examples) / 7))
+    rounds = [[place for step in range(n * whole, (n + 1) * whole) for place in state.places_at(step)] for n in (0, 1)]
+    assert len(set(rounds[0])) == len(set(rounds[1])) == 7 * whole
+    assert rounds[0] != rounds[1]
+
+
+def test_scores_in_rows() -> None:
+    flat = torch.arange(1.0, 7.0, requires_grad=True)
+    scores, real = in_rows(flat, [2, 1, 3])
+    assert scores.tolist() == [[1, 2, 0], [3, 0, 0], [4, 5, 6]]
+    assert real.tolist() == [[True, True, False], [True, False, False], [True] * 3]
+    scores.sum().backward()  # type: ignore[no-untyped-call]
+    assert flat.grad is not None
+    assert flat.grad.tolist() == [1] * 6
+
+
+class Fixed:
+    """A model that gives the scores it was given."""
+
+    def __init__(self, *scores: float) -> None:
+        self._scores = scores
+
+    def pairs(self, mentions: list[Mention], options: list[list[Option]]) -> Sequences:
+        return Sequences([[0] for some in options for _ in some], [], 0)
+
+    def scores(self, pairs: Sequences) -> Any:
+        assert len(pairs) == len(self._scores)
+        return np.array(self._scores, dtype=np.float32)
+
+
+def test_dev_scores_by_hand(linker: Linker) -> None:
+    seen = tuple(Seen(int(linker.prototypes.entity[row]), row) for row in (0, 60, 120))
+    assert len({one.entity for one in seen}) == 3
+    mention = Mention("left ", "name", " right")
+    examples = stage.Examples(
+        stage._table(
+            stage.Example(replace(mention, masked=masked), "name", "d", False, seen[:count], gold)
+            for masked, count, gold in ((False, 3, 0), (True, 2, 1), (True, 3, 2), (False, 2, -1), (False, 2, 0))
+        ),
+        linker,
+    )
+    scores = [0.3, 0.2, 0.1, *(0.0, 0.5), *(0.4, 0.1, 0.4), *(1.0, 0.0), *(float("nan"), 0.0)]
+    found = score(Fixed(*scores), examples, 3)  # type: ignore[arg-type]
+    assert found == RerankScore(reranked=0.4, masked=0.5, linker=0.4, recall=0.8, candidates=3)
+    assert RerankScore.of(json.loads(json.dumps(found.flat()))) == found
+
+
+def test_what_is_refused(
+    tiny_model: Path, linker: Linker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clinic: Path
+) -> None:
+    here, out, settings = world(), tmp_path / "out", config(tiny_model)
+    with pytest.raises(ConfigError, match="no training to resume"):
+        train_reranker(settings, linker, here.mentions, out, resume=True)
+    with pytest.raises(WrongKindError):
+        train_reranker(settings, linker, here.ontology.artifact.path, out)
+    with pytest.raises(KrissError, match="was not mined with the ontology"):
+        train_reranker(settings, Linker.load(clinic, threads=1), here.mentions, out)
+    with pytest.raises(InputError, match="no training mentions"):
+        train_reranker(settings, Linker.load(clinic, threads=1), clinic.parent / "mentions", out)
+    assert list(tmp_path.iterdir()) == []
+    with monkeypatch.context() as patch:
+        interrupted_at(3, patch)
+        with pytest.raises(KeyboardInterrupt):
+            train_reranker(settings, linker, here.mentions, out)
+    with pytest.raises(ExistsError, match="--resume goes on with it"):
+        train_reranker(settings, linker, here.mentions, out)
+    for changed, said in (({"candidates": 3}, "candidates = 4, not 3"), ({"clip": 2.0}, "clip = 1.0, not 2.0")):
+        with pytest.raises(ConfigError, match=said):
+            train_reranker(replace(settings, **changed), linker, here.mentions, out, resume=True)
+    with pytest.raises(ConfigError, match="mentions"):
+        train_reranker(settings, linker, here.no_dev, out, resume=True)
+    [checkpoint] = work_of(out).glob("step-*")
+    (checkpoint / "weights.safetensors").write_bytes(b"")
+    with pytest.raises(DamagedError, match="is damaged"):
+        train_reranker(settings, linker, here.mentions, out, resume=True)
+    assert train_reranker(settings, linker, here.mentions, out, force=True).path == out
+    with pytest.raises(KrissError, match="lower the learning rate"):
+        train_reranker(replace(settings, learning_rate=1e30), linker, here.mentions, out, force=True)
+    assert verify(out)
+
+
+def test_the_command(tiny_model: Path, built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    words = ["rerank", "train", str(built), str(world().mentions), "--out", str(out), "--model", str(tiny_model)]
+    small = [f"--set={key}={value}" for key, value in
+             {"window": 24, "candidates": 3, "batch": 4, "dev_queries": 10, "shown": "prototype"}.items()]  # fmt: skip
+    assert run([*words, *small, "--steps", "2", "--threads", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert f"{out}: trained 2 steps on 8 mentions" in printed
+    assert "dev before reranked@1 " in printed
+    assert "recall@3" in printed
+    written = open_artifact(out, "reranker").config
+    assert (written["shown"], written["prototype_window"]) == ("prototype", MINI.prototype_window)
+    assert run([*words, "--preset", "huge"]) == 1
+    assert "there are mini, full" in capsys.readouterr().err
+    assert run([*words, "--set", "candidate=3"]) == 1
+    assert "did you mean 'candidates'?" in capsys.readouterr().err
+    assert run([*words, *small]) == 1
+    assert "--force" in capsys.readouterr().err
