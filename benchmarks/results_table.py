@@ -68,13 +68,24 @@ class Corpus:
         self.knowledge = Knowledge.load(out / CORPORA[name], linker if linker.is_dir() else None, train)
         self._links = out / "links" / name
 
+    def few(self) -> Iterator[list[str]]:
+        """Yield strict accuracy with few examples an entity: the mean over draws, the least and the most."""
+        for examples in (1, 2, 4, 8):
+            files = sorted(self._links.glob(f"few-{examples}-*.jsonl.gz"))
+            shares = [self._score(path).overall.strict for path in files]
+            if shares:
+                spread = f"{percent(min(shares))}–{percent(max(shares))}"
+                yield [f"{examples}", percent(sum(shares) / len(shares)), spread, str(len(shares))]
+
+    def _score(self, path: Path) -> Evaluation:
+        return evaluate(self.mentions, read_predictions(path), self.knowledge, unlinked=self._unlinked, source=path)
+
     def evaluations(self) -> Iterator[tuple[str, Evaluation]]:
         """Score the systems whose predictions are there."""
         for system in SYSTEMS:
             path = self._links / f"{system}.jsonl.gz"
             if path.is_file():
-                found = read_predictions(path)
-                yield system, evaluate(self.mentions, found, self.knowledge, unlinked=self._unlinked, source=path)
+                yield system, self._score(path)
 
 
 def overall(row: Row, system: str) -> list[str]:
@@ -107,6 +118,9 @@ def tables(corpus: Corpus) -> Iterator[str]:
             rival = Comparison(SYSTEMS[other].strip("*"), found[other], compare(found[one], found[other]))
             yield f"- {sentence(SYSTEMS[one].strip('*'), rival)}"
     yield ""
+    if few := list(corpus.few()):
+        yield from markdown_table(["examples an entity, lazily", "strict, mean", "range", "draws"], few)
+        yield ""
 
 
 def _slice(evaluation: Evaluation, name: str) -> Row | None:
