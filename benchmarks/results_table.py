@@ -17,8 +17,9 @@ from kriss.evaluate.datasets import gold
 from kriss.evaluate.gold import GoldMention, gold_mentions, unlinked
 from kriss.evaluate.knowledge import Knowledge
 from kriss.evaluate.predictions import read_predictions
-from kriss.evaluate.report import Comparison, markdown_table, percent, sentence
+from kriss.evaluate.report import Comparison, markdown_table, sentence
 from kriss.evaluate.score import Evaluation, Row, compare, evaluate
+from kriss.evaluate.svg import percent
 
 CORPORA = {
     "ncbi-disease": "medic",

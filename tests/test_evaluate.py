@@ -21,8 +21,8 @@ from kriss.evaluate.kinds import KINDS, kind_of
 from kriss.evaluate.knowledge import Knowledge
 from kriss.evaluate.metrics import difference, expected, intervals, rank, recall_at, strict
 from kriss.evaluate.predictions import Prediction, Scored, read_predictions, write_predictions
-from kriss.evaluate.report import percent
 from kriss.evaluate.score import Evaluation, compare, evaluate
+from kriss.evaluate.svg import percent
 from kriss.link.documents import Annotated, Span
 from kriss.link.write import shown_evidence
 from kriss.ontology import Ontology

@@ -137,6 +137,23 @@ def test_many_examples_go_in_batches(ward: Path, monkeypatch: pytest.MonkeyPatch
     assert [example.evidence.document for example in linker.examples()] == [str(n) for n in range(10)]
 
 
+def test_a_data_set_is_learned_and_linked_by_its_name(
+    ward: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KRISS_DATA", raising=False)
+    corpus = tmp_path / "data" / "gold" / "ncbi-disease"
+    corpus.mkdir(parents=True)
+    pubtator(tmp_path).rename(corpus / "NCBItrainset_corpus.txt")
+    data = ["--data", str(tmp_path / "data")]
+    assert run(["learn", str(ward), "ncbi-disease:train", *data]) == 0
+    assert "learned 3 examples from 1 documents" in capsys.readouterr().out
+    assert run(["link", str(ward), "ncbi-disease:train", "--to", "predictions", *data]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["document"], row["start"], row["end"]) for row in rows] == [("7", a, b) for a, b, _ in MARKED]
+    assert run(["link", str(ward), "ncbi-disease:train"]) == 1
+    assert "give --data DIR or set KRISS_DATA" in capsys.readouterr().err
+
+
 def test_few_examples_of_each_entity(ward: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     documents = [
         Annotated(

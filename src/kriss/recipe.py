@@ -190,7 +190,7 @@ def _fingerprint(stage: Stage, prints: Mapping[str, str], recipe: Recipe, data: 
 
 
 def _digest(path: Path) -> str:
-    """Return what tells one state of a file or a folder from another: size and time suffice for large data."""
+    """Return names and sizes: what tells one state of large data from another without reading it."""
     if not path.exists():
         raise InputError("no such file", Place(path))
     files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kriss.cli.link import Data
+
 if TYPE_CHECKING:
     from kriss.evaluate.report import Result
 
 Gold = Annotated[
     list[str], typer.Option(metavar="GOLD", help="A data set and its split (ncbi-disease:test), or files. Repeatable.")
-]
-Data = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", envvar="KRISS_DATA", help="Where the data sets are; see 'kriss datasets'."),
 ]
 
 

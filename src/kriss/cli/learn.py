@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kriss.cli.groups import DefaultGroup
-from kriss.cli.link import LinkerFolder, Out
+from kriss.cli.link import Data, LinkerFolder, Out
 
 app = typer.Typer(
     cls=DefaultGroup,
@@ -34,6 +34,7 @@ def run(
             metavar="FORMAT", help="jsonl, pubtator, bioc-xml, bioc-json or brat.  [default: told by content]"
         ),
     ] = None,
+    data: Data = None,
     skip_unknown: Annotated[
         bool, typer.Option("--skip-unknown", help="Pass over mentions of entities that the linker does not have.")
     ] = False,
@@ -50,7 +51,7 @@ def run(
     from kriss.link.learn import learn
     from kriss.link.linker import Linker
 
-    documents = read(gold, input_format(format))
+    documents = read(gold, input_format(format), data)
     with progress_bar("examples") as bar:
         task = bar.add_task("learning", total=None)
         report = learn(

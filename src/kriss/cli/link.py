@@ -43,6 +43,10 @@ Mode = Annotated[
     str, typer.Option(metavar="MODE", help="lazy: all prototypes; self-supervised; supervised: learned ones alone.")
 ]
 Threads = Annotated[int, typer.Option(metavar="N", help="Threads that encode; 0 for all cores.")]
+Data = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", envvar="KRISS_DATA", help="Where data sets are; see 'kriss datasets'."),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file at --out.")]
 
 
@@ -63,6 +67,7 @@ def link(
             metavar="FORMAT", help="jsonl, pubtator, bioc-xml, bioc-json, brat or text.  [default: told by content]"
         ),
     ] = None,
+    data: Data = None,
     out: Out = None,
     to: To = "jsonl",
     top: Top = 5,
@@ -84,7 +89,7 @@ def link(
     options = _options(context, abbreviations, ngrams, ties, types, ids, threshold, gold, mode)
     target = _output_format(to)
     chosen = input_format(format)
-    _write(_load(linker, threads, options), read(documents, chosen), out, target, top, force=force)
+    _write(_load(linker, threads, options), read(documents, chosen, data), out, target, top, force=force)
 
 
 def annotate(

@@ -17,6 +17,7 @@ from kriss.evaluate.kinds import KINDS, kind_of
 from kriss.evaluate.knowledge import Knowledge
 from kriss.evaluate.metrics import Difference
 from kriss.evaluate.score import DEPTHS, Evaluation, Row
+from kriss.evaluate.svg import percent
 
 MARKDOWN, CSV, JSON, HTML = "table.md", "table.csv", "scores.json", "report.html"
 _SHOWN = 1000
@@ -92,15 +93,6 @@ def cells(row: Row, *, ties: bool) -> list[str]:
         percent(row.lenient),
         *map(percent, row.recall),
     ]
-
-
-def percent(share: float) -> str:
-    """Return a share as per cent.
-
-    >>> percent(0.7844)
-    '78.4'
-    """
-    return f"{100 * share:.1f}"
 
 
 def sentence(system: str, one: Comparison) -> str:
