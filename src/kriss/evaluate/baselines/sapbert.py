@@ -27,6 +27,7 @@ from kriss.evaluate.baselines.encoders import name_sequences
 from kriss.evaluate.baselines.nearest import Progress
 from kriss.evaluate.baselines.settings import SapbertConfig, check
 from kriss.ontology import Ontology
+from kriss.train.names import divide, kept_keys
 
 _LOG_EVERY = 10
 _CHUNK = 128
@@ -53,13 +54,15 @@ class NamePairs:
     entities: NDArray[np.int64]
 
     @classmethod
-    def of(cls, ontology: Ontology, most: int, seed: int) -> NamePairs:
+    def of(cls, ontology: Ontology, most: int, seed: int, held_out: float = 0.0) -> NamePairs:
         """Return all pairs of each entity, or `most` that are drawn; names that differ in case alone are one."""
+        kept = kept_keys((ontology.names_at(row)[0] for row in ontology.rows()), held_out, seed)
         names: list[str] = []
         pairs: list[tuple[int, int]] = []
         entities: list[int] = []
         for row in ontology.rows():
-            own = list({name.lower(): name for name in reversed(ontology.names_at(row))}.values())[::-1]
+            seen = divide(ontology.names_at(row), held_out, seed, kept).seen
+            own = list({name.lower(): name for name in reversed(seen)}.values())[::-1]
             if len(own) < 2:
                 continue
             every = list(combinations(range(len(names), len(names) + len(own)), 2))
@@ -102,7 +105,7 @@ def train_sapbert(
     check(config)
     check_target(out, force=force)
     progress({"event": "prepare"})
-    examples = NamePairs.of(ontology, config.most_pairs, config.seed)
+    examples = NamePairs.of(ontology, config.most_pairs, config.seed, config.held_out)
     steps = config.steps or math.ceil(config.epochs * len(examples.pairs) / min(config.batch, len(examples.pairs)))
     torch.manual_seed(config.seed)
     encoder = Encoder.from_pretrained(config.model, config.encoder(), dropout=config.dropout)

@@ -36,6 +36,8 @@ class SapbertConfig:
     dropout: float = 0.1
     most_pairs: int = 50
     """Pairs of an entity with many names."""
+    held_out: float = 0.0
+    """Share of the aliases that are not learned from: those that `kriss train` holds out with the same seed."""
     margin: float = 0.2
     """A pair is hard if an anchor is not this much nearer to it than to another (or the other way round)."""
     alpha: float = 2.0
@@ -78,5 +80,7 @@ def check(config: SapbertConfig | MedlinkerConfig) -> None:
             raise ConfigError("'batch' is at least 2: one pair has nothing to be told apart from")
         if not 0 <= config.dropout <= 1:
             raise ConfigError(f"'dropout' is a share, from 0 to 1, not {config.dropout}")
+        if not 0 <= config.held_out < 1:
+            raise ConfigError(f"'held_out' is a share, from 0 to less than 1, not {config.held_out}")
         if config.margin < 0 or config.weight_decay < 0:
             raise ConfigError("'margin' and 'weight_decay' must be 0 or more")
