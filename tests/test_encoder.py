@@ -237,7 +237,7 @@ def test_models_that_are_none(tiny_model: Path, tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"not weights")
     with pytest.raises(ConfigError, match="no usable model"):
         encoder_of(tmp_path)
-    with pytest.raises(ConfigError, match="reads at most 128 tokens; take a smaller window"):
+    with pytest.raises(ConfigError, match="reads at most 128 tokens, and a sequence may have"):
         encoder_of(tiny_model, window=129)
 
 

@@ -22,7 +22,6 @@ from kriss.index.calibrate import (
     Calibration,
     Fit,
     Question,
-    _logistic,
     _most_that_costs_nothing,
     calibrate,
     dev_questions,
@@ -31,6 +30,7 @@ from kriss.index.calibrate import (
 )
 from kriss.index.config import IndexConfig
 from kriss.index.encode import Block
+from kriss.index.logistic import Logistic
 from kriss.index.ngrams import NgramIndex
 from kriss.index.prototypes import Prototypes
 from kriss.index.query import Remembering
@@ -212,15 +212,15 @@ def test_the_folder_stands_alone(built: Path, tmp_path: Path) -> None:
 def test_the_fit_finds_what_made_the_data() -> None:
     draw = np.random.default_rng(1)
     score, margin = draw.normal(1, 0.3, 20_000), draw.exponential(0.2, 20_000)
-    true = Fit(0.5, 0, 0, -4.0, 2.0, 9.0)
+    true = Logistic(-4.0, 2.0, 9.0)
     right = draw.random(20_000) < true.probability(score, margin)
-    found = Fit(0.5, 0, 0, *_logistic(score, margin, right))
+    found = Logistic.fitted(score, margin, right)
     assert np.abs(found.probability(score, margin) - true.probability(score, margin)).max() < 0.05
 
 
 def test_the_context_counts_as_much_as_costs_nothing() -> None:
     def fits(*unseen: float) -> list[Fit]:
-        return [Fit(weight, share, 1.0, 0, 0, 0) for weight, share in zip(WEIGHTS, unseen, strict=True)]
+        return [Fit(0, 0, 0, weight, share, 1.0) for weight, share in zip(WEIGHTS, unseen, strict=True)]
 
     # 100 questions, 0.5 right: a standard error of 0.05
     assert _most_that_costs_nothing(fits(0.5, 0.49, 0.48, 0.46, 0.44), 100) == 0.75
@@ -274,9 +274,9 @@ def test_spelling_leaves_out_the_names_of_a_question(built: Path) -> None:
 
 @pytest.mark.parametrize("right", [True, False])
 def test_the_fit_stays_finite_when_all_are_alike(right: bool) -> None:
-    figures = _logistic(np.ones(10), np.zeros(10), np.full(10, right))
-    assert np.isfinite(figures).all()
-    probability = float(Fit(0.5, 0, 0, *figures).probability(np.array(1.0), np.array(0.0)))
+    found = Logistic.fitted(np.ones(10), np.zeros(10), np.full(10, right))
+    assert np.isfinite([found.intercept, found.score, found.margin]).all()
+    probability = float(found.probability(np.array(1.0), np.array(0.0)))
     assert probability > 0.8 if right else probability < 0.2
 
 

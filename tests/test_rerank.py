@@ -12,12 +12,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kriss.encoder.pairs import Option, PairConfig
 from kriss.errors import ConfigError, DamagedError
 from kriss.records import Entity, Mention
-from kriss.rerank.config import PRESETS, PairConfig, RerankConfig, check, preset
+from kriss.rerank.config import PRESETS, RerankConfig, check, preset
 from kriss.rerank.losses import rerank_loss
 from kriss.rerank.model import CrossEncoder
-from kriss.rerank.pairs import Option
 from tests.train_fixtures import one_thread
 
 __all__ = ["one_thread"]
@@ -156,7 +156,7 @@ def test_what_is_saved_is_read_again(tiny_model: Path, tmp_path: Path) -> None:
 
 
 def test_models_that_cannot_be_used(tiny_model: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="reads at most 128 tokens, and a pair may have 158"):
+    with pytest.raises(ConfigError, match="reads at most 128 tokens, and a sequence may have 158"):
         CrossEncoder.from_pretrained(str(tiny_model), PairConfig(window=96))
     with pytest.raises(ConfigError, match="no usable model"):
         CrossEncoder.from_pretrained(str(tmp_path / "nowhere"), SMALL)

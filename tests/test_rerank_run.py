@@ -13,6 +13,7 @@ import torch
 
 from kriss.artifacts import open_artifact, verify
 from kriss.cli import run
+from kriss.encoder.pairs import Option
 from kriss.encoder.windows import Sequences
 from kriss.errors import ConfigError, DamagedError, ExistsError, InputError, KrissError, WrongKindError
 from kriss.link.linker import Linker
@@ -23,8 +24,7 @@ from kriss.rerank.candidates import Seen
 from kriss.rerank.config import MINI, RerankConfig
 from kriss.rerank.dev import RerankScore, score
 from kriss.rerank.model import CrossEncoder
-from kriss.rerank.pairs import Option
-from kriss.rerank.run import in_rows, made_for, train_reranker
+from kriss.rerank.run import in_rows, train_reranker
 from kriss.train.log import read_log
 from tests.train_fixtures import one_thread, work_of, world
 
@@ -34,6 +34,13 @@ __all__ = ["one_thread"]
 @pytest.fixture(scope="module")
 def linker(built: Path) -> Linker:
     return Linker.load(built, threads=1)
+
+
+def quick(model: CrossEncoder, linker: Linker, labeled: list[stage.Labeled], folder: Path) -> dict[str, Any]:
+    """Stand in for what makes trained weights usable, for tracing takes seconds; tests/test_rerank_use.py has that."""
+    assert labeled
+    (folder / "blend.json").write_text("{}")
+    return {"tuning": {"mentions": len(labeled)}}
 
 
 def config(model: Path, **settings: Any) -> RerankConfig:
@@ -67,6 +74,7 @@ def test_a_run_goes_on_from_any_step_to_the_same_bytes(
     tiny_model: Path, linker: Linker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, settings = world(), config(tiny_model)
+    monkeypatch.setattr(loop, "make_usable", quick)
     whole = {
         folder: train_reranker(settings, linker, folder, tmp_path / folder.name)
         for folder in (here.mentions, here.no_dev)
@@ -88,7 +96,10 @@ def test_a_run_goes_on_from_any_step_to_the_same_bytes(
     assert [entry["step"] for entry in scores] == [0, 3, 6, 7]
 
 
-def test_a_seed_decides_the_weights(tiny_model: Path, linker: Linker, tmp_path: Path) -> None:
+def test_a_seed_decides_the_weights(
+    tiny_model: Path, linker: Linker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "make_usable", quick)
     no_dev, settings = no_dev_of(linker), config(tiny_model, steps=2)
     for name, seed in (("once", 0), ("again", 0), ("other", 1)):
         report = train_reranker(replace(settings, seed=seed), linker, no_dev, tmp_path / name)
@@ -102,7 +113,10 @@ def no_dev_of(linker: Linker) -> Path:
     return world().no_dev
 
 
-def test_a_trained_model_beats_the_untrained_one(tiny_model: Path, linker: Linker, tmp_path: Path) -> None:
+def test_a_trained_model_beats_the_untrained_one(
+    tiny_model: Path, linker: Linker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "make_usable", quick)
     settings = config(
         tiny_model, steps=50, batch=16, chunk=16, learning_rate=3e-3, dropout=0.0, dev_every=25, dev_queries=60,
         mentions_per_entity=9, shown="reference", p_same_prototype=1.0, p_same_name=1.0, p_mask=0.0,
@@ -114,7 +128,7 @@ def test_a_trained_model_beats_the_untrained_one(tiny_model: Path, linker: Linke
     assert report.after.reranked <= report.after.recall == report.before.recall
     artifact = verify(tmp_path / "out")
     assert artifact.kind == "reranker"
-    assert artifact.facts["ontology"] == linker.ontology.artifact.digest == made_for(linker)["ontology"]
+    assert artifact.facts["ontology"] == linker.ontology.artifact.digest == linker.made_for()["ontology"]
     assert artifact.facts["encoder"] == linker.artifact.inputs[2]["sha256"]
     assert artifact.facts["dev"] == report.after.flat()
     assert artifact.inputs[0]["sha256"] == linker.artifact.digest
@@ -129,7 +143,7 @@ def test_the_loss_and_gradients_do_not_depend_on_the_chunk(tiny_model: Path, lin
     found = []
     for chunk in (1, 4, 6):
         settings = config(tiny_model, chunk=chunk, dropout=0.0, candidates=5)
-        given = {"mentions": "x", **made_for(linker)}
+        given = {"mentions": "x", **linker.made_for()}
         folder = tmp_path / "examples"
         examples, dev, skipped = loop._examples(settings, linker, world().mentions, folder, given, lambda event: None)
         torch.manual_seed(0)
@@ -151,7 +165,7 @@ def test_the_loss_and_gradients_do_not_depend_on_the_chunk(tiny_model: Path, lin
 
 def test_every_example_comes_once_a_round(tiny_model: Path, linker: Linker, tmp_path: Path) -> None:
     settings = config(tiny_model, steps=0, epochs=2.0, batch=7)
-    given = made_for(linker)
+    given = linker.made_for()
     examples, dev, skipped = loop._examples(settings, linker, world().mentions, tmp_path, given, lambda event: None)
     model = CrossEncoder.from_pretrained(str(tiny_model), settings.pair())
     state = loop._Run(settings, examples, dev, skipped, model, tmp_path, lambda event: None, given)
@@ -207,6 +221,7 @@ def test_what_is_refused(
     tiny_model: Path, linker: Linker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clinic: Path
 ) -> None:
     here, out, settings = world(), tmp_path / "out", config(tiny_model)
+    monkeypatch.setattr(loop, "make_usable", quick)
     with pytest.raises(ConfigError, match="no training to resume"):
         train_reranker(settings, linker, here.mentions, out, resume=True)
     with pytest.raises(WrongKindError):
@@ -247,6 +262,7 @@ def test_the_command(tiny_model: Path, built: Path, tmp_path: Path, capsys: pyte
     assert f"{out}: trained 2 steps on 8 mentions" in printed
     assert "dev before reranked@1 " in printed
     assert "recall@3" in printed
+    assert f"kriss rerank attach {built} {out}" in printed
     written = open_artifact(out, "reranker").config
     assert (written["shown"], written["prototype_window"]) == ("prototype", MINI.prototype_window)
     assert run([*words, "--preset", "huge"]) == 1

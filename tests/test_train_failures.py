@@ -383,7 +383,7 @@ def test_a_missing_extra(
         ("seed=-1", "'seed' is a whole number from 0 to 4294967295, not -1"),
         ("fields=[]", "'fields' is empty: references would say nothing; name one, or set 'beta' to 0"),
         ("window=3", "a window of 3 tokens has no room for a mention"),
-        ("window=1000", "' reads at most 128 tokens; take a smaller window"),
+        ("window=1000", "' reads at most 128 tokens, and a sequence may have"),
     ],
     ids=lambda value: value if "=" in value else "",
 )

@@ -88,8 +88,8 @@ LAYOUTS: Mapping[str, Layout] = {
     ),
     "reranker": Layout(
         version=1,
-        files=("reranker.json", "config.json", "model.safetensors", "tokenizer.json"),
-        libraries=("torch", "transformers", "tokenizers"),
+        files=("reranker.json", "tokenizer.json", "blend.json"),
+        libraries=("torch", "transformers", "tokenizers", "onnxruntime"),
     ),
     "evaluation": Layout(
         version=1,

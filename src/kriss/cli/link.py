@@ -29,6 +29,14 @@ Ngrams = Annotated[
     typer.Option(metavar="W", help="Weight of likeness in spelling; 0 for none.  [default: as calibrated]"),
 ]
 Ties = Annotated[bool, typer.Option(help="Settle which of several entities with the same name is meant.")]
+Rerank = Annotated[bool, typer.Option(help="Let the linker's re-ranker read the first candidates with the mention.")]
+RerankTop = Annotated[
+    int | None, typer.Option(metavar="K", help="Candidates that it reads.  [default: as chosen on dev]")
+]
+RerankSure = Annotated[
+    float | None,
+    typer.Option(metavar="P", help="Not asked where the linker is so sure; 2 for always.  [default: as chosen on dev]"),
+]
 Types = Annotated[
     str, typer.Option(metavar="LIST", help="Link to entities of these types alone: names, codes, tree prefixes.")
 ]
@@ -75,6 +83,9 @@ def link(
     abbreviations: Abbreviations = True,
     ngrams: Ngrams = None,
     ties: Ties = True,
+    rerank: Rerank = False,
+    rerank_top: RerankTop = None,
+    rerank_sure: RerankSure = None,
     types: Types = "",
     ids: Ids = None,
     threshold: Threshold = 0.0,
@@ -86,7 +97,9 @@ def link(
     """Link the mentions that documents mark, with the evidence for each link."""
     from kriss.evaluate.datasets import documents as read
 
-    options = _options(context, abbreviations, ngrams, ties, types, ids, threshold, gold, mode)
+    options = _options(context, abbreviations, ngrams, ties, types, ids, threshold, gold, mode) | _reranking(
+        rerank, rerank_top, rerank_sure
+    )
     target = _output_format(to)
     chosen = input_format(format)
     _write(_load(linker, threads, options), read(documents, chosen, data), out, target, top, force=force)
@@ -111,6 +124,9 @@ def annotate(
     abbreviations: Abbreviations = True,
     ngrams: Ngrams = None,
     ties: Ties = True,
+    rerank: Rerank = False,
+    rerank_top: RerankTop = None,
+    rerank_sure: RerankSure = None,
     types: Types = "",
     ids: Ids = None,
     threshold: Threshold = 0.0,
@@ -123,7 +139,9 @@ def annotate(
     from kriss.link.annotate import Dictionary, SpacyEntities, annotated
     from kriss.mine.documents import Problems
 
-    options = _options(context, abbreviations, ngrams, ties, types, ids, threshold, gold, mode)
+    options = _options(context, abbreviations, ngrams, ties, types, ids, threshold, gold, mode) | _reranking(
+        rerank, rerank_top, rerank_sure
+    )
     target = _output_format(to)
     finder = SpacyEntities(spacy) if spacy else None
     loaded = _load(linker, threads, options)
@@ -170,6 +188,14 @@ def _load(folder: Path, threads: int, options: dict[str, Any]) -> Linker:
     from kriss.link.linker import Linker
 
     return Linker.load(folder, threads=threads, **options)
+
+
+def _reranking(rerank: bool, top: int | None, sure: float | None) -> dict[str, Any]:
+    from kriss.errors import ConfigError
+
+    if not rerank and (top is not None or sure is not None):
+        raise ConfigError("--rerank-top and --rerank-sure say how to re-rank: give --rerank as well")
+    return {"rerank": rerank, "rerank_top": top, "rerank_sure": sure}
 
 
 def _options(

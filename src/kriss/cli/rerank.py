@@ -1,4 +1,4 @@
-"""`kriss rerank`: train a re-ranker of a linker's candidates."""
+"""`kriss rerank`: train a re-ranker of a linker's candidates, and put it into the linker."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def train(
         values.setdefault("steps", 0)
     chosen = from_mapping(RerankConfig, to_mapping(preset_of(preset)) | values, "kriss rerank train")
     check(chosen)
-    need_training("training", "accelerate", "matplotlib")
+    need_training("training", "accelerate", "matplotlib", "onnx", "onnxscript")
     from kriss.cli.train_progress import TrainProgress
     from kriss.link.linker import Linker
     from kriss.rerank.run import train_reranker
@@ -68,3 +68,23 @@ def train(
     for label, score in (("before", report.before), ("after", report.after)):
         if score:
             typer.echo(f"dev {label:<7}" + "  ".join(f"{key} {value:.3f}" for key, value in score.flat().items()))
+    tuned = report.tuning
+    typer.echo(
+        f"dev mentions with and without their own spelling: {tuned['linker']:.3f} right at first before, "
+        f"{tuned['reranked']:.3f} after; {tuned['recall']:.3f} among the {tuned['candidates']} that are read; "
+        f"{tuned['spared']:.0%} are not asked about"
+    )
+    typer.echo(f"put it into the linker: kriss rerank attach {linker} {out}")
+
+
+@app.command()
+def attach(
+    linker: Annotated[Path, typer.Argument(metavar="LINKER", help="A linker written by 'kriss index'.")],
+    reranker: Annotated[Path, typer.Argument(metavar="RERANKER", help="What 'kriss rerank train' wrote for it.")],
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Replace the re-ranker that the linker has.")] = False,
+) -> None:
+    """Put a re-ranker into the linker that it was trained for: 'kriss link --rerank' then uses it."""
+    from kriss.rerank.attach import attach as put_in
+
+    typer.echo(f"{put_in(linker, reranker, force=force)}: use it with 'kriss link {linker} ... --rerank'")

@@ -60,13 +60,15 @@ def export_onnx(encoder: Encoder, folder: Path, *, int8: bool) -> dict[str, Any]
     more: dict[Part, list[Sequences]] = {"mention": [encoder.windows.mentions(bare)], "references": []}
     expected = {part: encoder.vectors(towers[part], sequences[part], _SIZE) for part in PARTS}
 
-    def trace(part: Part, file: Path) -> None:
-        _trace(towers[part], sequences[part], file)
+    def copy(part: Part, file: Path) -> None:
+        _, example = next(sequences[part].batches(_SIZE))
+        positions = getattr(towers[part].backbone.config, "max_position_embeddings", None)
+        trace(towers[part], example, positions, file)
 
     def shrink(part: Part, file: Path) -> None:
         quantize(onnx_file(folder, part, "fp32"), file, [sequences[part], *more[part]])
 
-    facts = {"fp32": _write(folder, "fp32", trace, sequences, expected)}
+    facts = {"fp32": _write(folder, "fp32", copy, sequences, expected)}
     if int8:
         facts["int8"] = _write(folder, "int8", shrink, sequences, expected)
     return facts
@@ -114,21 +116,21 @@ def _check(found: NDArray[np.float64], part: Part, precision: Precision) -> dict
     return {"mean_cosine": round(mean, 6), "min_cosine": round(least, 6)}
 
 
-def _trace(tower: Tower, sequences: Sequences, file: Path) -> None:
-    """Write the graph of one Transformer for batches of any size and sequences of any length."""
-    _, example = next(sequences.batches(_SIZE))
-    positions = getattr(tower.backbone.config, "max_position_embeddings", None)
+def trace(module: torch.nn.Module, example: Batch, positions: int | None, file: Path) -> None:
+    """Write the graph of what takes `ids`, `mask` and `pool`, for any number of sequences of up to `positions`."""
     batch, tokens = torch.export.Dim("batch"), torch.export.Dim("tokens", max=positions)
-    training = tower.training
-    tower.eval()
+    where = next(module.parameters()).device
+    given = tuple(torch.from_numpy(array).to(where) for array in (example.ids, example.mask, example.pool))
+    training = module.training
+    module.eval()
     try:
         with _quiet(), torch.no_grad():
-            program = torch.export.export(tower, _tensors(tower, example), dynamic_shapes=({0: batch, 1: tokens},) * 3)
+            program = torch.export.export(module, given, dynamic_shapes=({0: batch, 1: tokens},) * 3)
             exported = torch.onnx.export(
                 program, input_names=["ids", "mask", "pool"], output_names=["vectors"], dynamo=True, verbose=False
             )
     finally:
-        tower.train(training)
+        module.train(training)
     if exported is None:  # only the old exporter returns nothing
         raise TypeError("torch.onnx.export returned no program")
     named = zip(exported.model.graph.inputs[0].shape or (), ("batch", "tokens"), strict=True)
@@ -136,15 +138,12 @@ def _trace(tower: Tower, sequences: Sequences, file: Path) -> None:
     _without_traces(exported.model_proto, file)
 
 
-def _tensors(tower: Tower, batch: Batch) -> tuple[torch.Tensor, ...]:
-    return tuple(torch.from_numpy(array).to(tower.device) for array in (batch.ids, batch.mask, batch.pool))
-
-
 def _without_traces(model: onnx.ModelProto, file: Path) -> None:
     """Save a graph without the stack trace of every node, which would tell paths of this machine."""
     for node in model.graph.node:
         del node.metadata_props[:]
-    for value in (*model.graph.value_info, *model.graph.input, *model.graph.output, *model.graph.initializer):
+    del model.graph.value_info[:]  # shapes of before the optimizer turned a matrix round; whoever needs them infers
+    for value in (*model.graph.input, *model.graph.output, *model.graph.initializer):
         del value.metadata_props[:]
     del model.graph.metadata_props[:]
     onnx.save(model, file)

@@ -11,7 +11,6 @@ The folder holds the mention encoder in Hugging Face's layout, the reference enc
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -23,14 +22,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from kriss.encoder.base import locate
-from kriss.encoder.config import END, KNOWN_MARKERS, START, EncoderConfig, SpecialTokens
+from kriss.encoder.config import EncoderConfig
+from kriss.encoder.pretrained import read_model, read_tokenizer, special_tokens
 from kriss.encoder.settings import REFERENCES, TOKENIZER, read_settings, write_settings
 from kriss.encoder.windows import Batch, Sequences, Windows
-from kriss.errors import ConfigError
 from kriss.records import Entity, Mention
-
-_LIKENESS = {START: "[", END: "]"}
-"""Where a new marker's embedding starts: brackets are what a text would use to set a stretch apart."""
 
 
 class Tower(torch.nn.Module):
@@ -76,24 +72,17 @@ class Encoder(torch.nn.Module):
 
     @classmethod
     def from_pretrained(cls, model: str, config: EncoderConfig, *, dropout: float | None = None) -> Self:
-        """Start both encoders from one model: `minilm`, a folder, or a name on the hub.
-
-        A model that knows a pair of markers keeps it; to another two tokens are added, whose
-        embeddings start as copies of those of brackets (or, without these, as the mean of all).
-        """
+        """Start both encoders from one model: `minilm`, a folder, or a name on the hub."""
         where = locate(model)
-        tokenizer = _tokenizer(where, model)
+        tokenizer = read_tokenizer(where, model)
         towers = [_tower(where, model, tokenizer, config, dropout) for _ in range(2)]
-        start, end = _markers(tokenizer)
-        roles = {role: getattr(tokenizer, f"{role}_token") for role in ("cls", "sep", "pad", "mask")}
-        tokens = SpecialTokens(**roles, start=start, end=end)
-        return cls(Windows(tokenizer.backend_tokenizer, tokens, config), tokenizer, *towers)
+        return cls(Windows(tokenizer.backend_tokenizer, special_tokens(tokenizer), config), tokenizer, *towers)
 
     @classmethod
     def load(cls, folder: Path, *, dropout: float | None = None) -> Self:
         """Read an encoder that `save` wrote."""
         tokens, config = read_settings(folder)
-        tokenizer = _tokenizer(str(folder), str(folder))
+        tokenizer = read_tokenizer(str(folder), str(folder))
         mention = _tower(str(folder), str(folder), tokenizer, config, dropout)
         below = str(folder / REFERENCES)
         reference = _tower(below, below, tokenizer, config, dropout)
@@ -131,70 +120,12 @@ class Encoder(torch.nn.Module):
             tower.train(training)
 
 
-def _tokenizer(where: str, model: str) -> Any:  # noqa: ANN401 - transformers has no common type
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(where)
-    except Exception as error:  # noqa: BLE001 - whatever the hub, the folder or a parser raises
-        raise _no_model(model, error) from None
-    lacking = [role for role in ("cls", "sep", "pad", "mask") if getattr(tokenizer, f"{role}_token") is None]
-    if lacking or not tokenizer.is_fast:
-        raise ConfigError(f"the tokenizer of '{model}' has no {lacking[0] if lacking else 'fast'} token: not BERT-like")
-    # A known marker keeps its id; made special, it is plain text where a document happens to spell it.
-    tokenizer.add_tokens(list(_markers(tokenizer)), special_tokens=True)
-    return tokenizer
-
-
-def _markers(tokenizer: Any) -> tuple[str, str]:  # noqa: ANN401
-    vocabulary = tokenizer.get_vocab()
-    return next((pair for pair in KNOWN_MARKERS if set(pair) <= vocabulary.keys()), (START, END))
-
-
 def _tower(where: str, model: str, tokenizer: Any, config: EncoderConfig, dropout: float | None) -> Tower:  # noqa: ANN401
-    noisy = logging.getLogger("transformers")
-    level = noisy.level
-    noisy.setLevel(logging.ERROR)  # a pooler that is not in the file is not missed
-    rates = {} if dropout is None else {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
-    try:
-        transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        backbone = transformers.AutoModel.from_pretrained(where, dtype=torch.float32)
-    except Exception as error:  # noqa: BLE001 - whatever the hub, the folder or a parser raises
-        raise _no_model(model, error) from None
-    finally:
-        noisy.setLevel(level)
-    for module in backbone.modules():
-        if dropout is not None and isinstance(module, torch.nn.Dropout):
-            module.p = dropout
-        if dropout is not None and isinstance(getattr(module, "dropout_prob", None), float):
-            module.dropout_prob = dropout
-    for key, value in rates.items():
-        if hasattr(backbone.config, key):
-            setattr(backbone.config, key, value)
+    longest = max(config.window, config.reference_window)
+    backbone = read_model(transformers.AutoModel, where, model, tokenizer, longest=longest, dropout=dropout)
     if getattr(backbone, "pooler", None) is not None:
         backbone.pooler = None
-    _add_markers(backbone, tokenizer)
-    positions = getattr(backbone.config, "max_position_embeddings", config.window)
-    if max(config.window, config.reference_window) > positions:
-        raise ConfigError(f"'{model}' reads at most {positions} tokens; take a smaller window")
     return Tower(backbone, normalize=config.normalize)
-
-
-def _add_markers(backbone: Any, tokenizer: Any) -> None:  # noqa: ANN401
-    """Give tokens that the model does not have yet an embedding, copied from the token most like them."""
-    have = backbone.get_input_embeddings().weight.shape[0]
-    if len(tokenizer) <= have:
-        return
-    backbone.resize_token_embeddings(len(tokenizer), mean_resizing=False)
-    weight = backbone.get_input_embeddings().weight.data
-    vocabulary = tokenizer.get_vocab()
-    for token, number in vocabulary.items():
-        if number >= have:
-            like = vocabulary.get(_LIKENESS.get(token, ""))
-            weight[number] = weight[like] if like is not None else weight[:have].mean(dim=0)
-
-
-def _no_model(model: str, error: Exception) -> ConfigError:
-    reason = " ".join(str(error).split())[:200]
-    return ConfigError(f"no usable model '{model}': give 'minilm', a folder, or a name on the hub ({reason})")
 
 
 def _write_modules(folder: Path, config: EncoderConfig, width: int) -> None:

@@ -11,12 +11,9 @@ scales of the eight-bit graphs are fixed (`kriss.encoder.quantize`). The batches
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal, Self, cast
-from weakref import WeakSet
 
 import numpy as np
 import onnxruntime
@@ -25,6 +22,7 @@ from numpy.typing import NDArray
 from kriss.encoder.config import EncoderConfig
 from kriss.encoder.settings import TOKENIZER, read_settings
 from kriss.encoder.windows import Batch, Sequences, Windows
+from kriss.encoder.workers import Workers
 from kriss.errors import ArtifactError, ConfigError, DamagedError
 from kriss.records import Entity, Mention
 
@@ -53,19 +51,13 @@ class OnnxEncoder:
     def __init__(self, folder: Path, precision: Precision = "fp32", threads: int = 0) -> None:
         if precision not in ("fp32", "int8"):
             raise ConfigError(f"the precision of an encoder is fp32 or int8, not '{precision}'")
-        if threads < 0:
-            raise ConfigError(f"'threads' must be at least 1, or 0 for all cores, not {threads}")
         self._options = (folder, precision, threads)
         tokens, config = read_settings(folder)
         self._graphs: dict[Part, Run] = {}
         for part in PARTS:
             _check(folder, part, precision)
-        self._start_workers()
-        _fork_proof.add(self)
+        self._workers = Workers(threads)
         self.windows = Windows.load(folder / TOKENIZER, tokens, config)
-
-    def _start_workers(self) -> None:
-        self._workers = ThreadPoolExecutor(self._options[2] or len(os.sched_getaffinity(0)))
 
     @classmethod
     def load(cls, folder: Path, precision: Precision = "fp32", threads: int = 0) -> Self:
@@ -102,23 +94,11 @@ class OnnxEncoder:
 
     def _encode(self, sequences: Sequences, part: Part) -> NDArray[np.float32]:
         run = self.open(part)
-        return sequences.encode(run, _SIZE, padded=False, workers=self._workers)
+        return sequences.encode(run, _SIZE, padded=False, workers=self._workers.pool)
 
 
-_fork_proof: WeakSet[OnnxEncoder] = WeakSet()
-
-
-def _renew_workers() -> None:
-    """Give encoders new threads in a forked process: those that it inherits do not run, and would be waited for."""
-    for encoder in list(_fork_proof):
-        encoder._start_workers()
-
-
-os.register_at_fork(after_in_child=_renew_workers)
-
-
-def open_graph(file: Path, threads: int = 0) -> Run:
-    """Return what turns a batch into vectors."""
+def open_graph(file: Path, threads: int = 0, advice: str = "export the encoder again") -> Run:
+    """Return what turns a batch into vectors; `advice` is for whom the file is damaged."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     try:
@@ -127,7 +107,7 @@ def open_graph(file: Path, threads: int = 0) -> Run:
         )
     except Exception as error:  # noqa: BLE001 - ONNX Runtime has a dozen kinds without a common base
         reason = " ".join(str(error).split())[:200]
-        raise DamagedError(f"{file} is no graph that ONNX Runtime reads ({reason}); export the encoder again") from None
+        raise DamagedError(f"{file} is no graph that ONNX Runtime reads ({reason}); {advice}") from None
 
     def run(batch: Batch) -> NDArray[np.float32]:
         [vectors] = session.run(["vectors"], {"ids": batch.ids, "mask": batch.mask, "pool": batch.pool})

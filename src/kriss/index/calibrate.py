@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from kriss.errors import DamagedError
+from kriss.index.logistic import Logistic
 from kriss.index.prototypes import Prototypes
 from kriss.index.query import EncodesMentions, query_vectors
 from kriss.index.spelling import Spelling
@@ -40,8 +41,6 @@ _OF_ONE = 4
 _DEFAULT = 0.5
 _DEPTH = 256
 """Prototypes looked at: an entity rarely has so many that its equals crowd out the second."""
-_RIDGE = 1e-3
-_ROUNDS = 50
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Ranked = tuple[Rows, Floats]
@@ -49,25 +48,18 @@ Ranked = tuple[Rows, Floats]
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(Logistic):
     """With one weight of the context: how often the first entity is right, and how likely by its scores."""
 
     context: float
     unseen: float
     """Accuracy where the index has no prototype of that spelling."""
     known: float
-    intercept: float
-    score: float
-    margin: float
 
     @property
     def right(self) -> float:
         """Accuracy over both halves, twice."""
         return self.unseen + self.known
-
-    def probability(self, score: Floats, margin: Floats) -> Floats:
-        """Return how likely an entity with this score and this lead over the second is right."""
-        return _sigmoid(self.intercept + self.score * score + self.margin * margin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +139,7 @@ def calibrate(
     `spelling` is the likeness of the questions' surfaces to names; without it, spelling has no weight.
     """
     if not questions:
-        return Calibration(_DEFAULT, (Fit(_DEFAULT, 0.0, 0.0, 0.0, 0.0, 0.0),), 0)
+        return Calibration(_DEFAULT, (Fit(0.0, 0.0, 0.0, _DEFAULT, 0.0, 0.0),), 0)
     keys = [name_key(question.mention.surface) for question in questions]
     gold = np.array([question.entity for question in questions])
     mentions = [question.mention for question in questions]
@@ -186,7 +178,8 @@ def _fit(
         outcomes.append((best[:, 0] == gold, best[:, 1], best[:, 2]))
     (unseen, _, _), (known, _, _) = outcomes
     right, score, margin = (np.concatenate(parts) for parts in zip(*outcomes, strict=True))
-    return Fit(weight, float(unseen.mean()), float(known.mean()), *_logistic(score, margin, right))
+    chance = Logistic.fitted(score, margin, right)
+    return Fit(chance.intercept, chance.score, chance.margin, weight, float(unseen.mean()), float(known.mean()))
 
 
 def _most_that_costs_nothing(fits: Sequence[Fit], questions: int) -> float:
@@ -238,31 +231,3 @@ def _candidates(
             if row >= 0 and not (dropped and name_key(prototypes.surface(row)) == dropped[number]):
                 best.setdefault(int(prototypes.entity[row]), score)
         yield np.array([*best], dtype=np.int64), np.array([*best.values()])
-
-
-def _logistic(score: Floats, margin: Floats, right: NDArray[np.bool_]) -> tuple[float, float, float]:
-    """Return intercept and slopes of a logistic regression, by Newton's method on standardised figures."""
-    features = np.stack([np.ones_like(score), score, margin], axis=1)
-    mean, scale = features.mean(axis=0), features.std(axis=0)
-    mean[0], scale[0] = 0.0, 1.0
-    scale[scale == 0] = 1.0
-    standard = (features - mean) / scale
-    ridge = np.full(3, _RIDGE * len(score))
-    weights = np.zeros(3)
-    # Not all right, nor all wrong: Platt's targets keep the figures finite.
-    positive = right.sum()
-    target = np.where(right, (positive + 1) / (positive + 2), 1 / (len(right) - positive + 2))
-    for _ in range(_ROUNDS):
-        guess = _sigmoid(standard @ weights)
-        gradient = standard.T @ (guess - target) + ridge * weights * [0, 1, 1]
-        curvature = (standard * (guess * (1 - guess))[:, None]).T @ standard + np.diag(ridge)
-        step = np.linalg.solve(curvature, gradient)
-        weights -= step
-        if np.abs(step).max() < 1e-8:
-            break
-    slopes = weights / scale
-    return float(weights[0] - (slopes[1:] * mean[1:]).sum()), float(slopes[1]), float(slopes[2])
-
-
-def _sigmoid(value: Floats) -> Floats:
-    return 1.0 / (1.0 + np.exp(-np.clip(value, -60, 60)))

@@ -20,8 +20,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+
+from kriss.records import Mention
 
 _LONGEST_SHORT = 10
 _LONGEST_WINDOW = 200
@@ -85,6 +87,18 @@ def expand(surface: str, found: Mapping[str, str]) -> str:
     text = _written_out(surface, found)
     # A long form may hold another short form: "familial BC (FBC)".
     return _written_out(text, found) or text if text else ""
+
+
+def long_forms(mentions: Sequence[Mention]) -> list[str]:
+    """Return the long form of each mention that is an abbreviation defined in its own text, else nothing."""
+    found: dict[str, Mapping[str, str]] = {}
+    longs = []
+    for mention in mentions:
+        text = f"{mention.left}{mention.surface}{mention.right}"
+        if text not in found:
+            found[text] = abbreviations(text)
+        longs.append(expand(mention.surface, found[text]) if not mention.masked else "")
+    return longs
 
 
 def _written_out(surface: str, found: Mapping[str, str]) -> str:

@@ -25,6 +25,13 @@ class LinkConfig:
     ties: bool = True
     """Where several entities have the very name that was found, take the broadest of them, or else the one with
     the mined mention most like this one in its context; if not, their references decide as in Eq. 4."""
+    rerank: bool = False
+    """Let the re-ranker that stands in the linker read the first candidates together with the mention."""
+    rerank_top: int | None = None
+    """How many it reads; None is what did best on dev mentions."""
+    rerank_sure: float | None = None
+    """It is not asked where the linker's own answer is at least so likely: 2 for always, None for what dev mentions
+    allow."""
     types: tuple[str, ...] = ()
     """Link to entities of these types alone: names, codes, tree prefixes, named subsets."""
     ids: tuple[str, ...] = ()
@@ -45,6 +52,10 @@ def check(config: LinkConfig) -> None:
         raise ConfigError(f"'context' is a weight from 0 to 1, not {config.context}")
     if not 0 <= config.threshold <= 1:
         raise ConfigError(f"'threshold' is a probability from 0 to 1, not {config.threshold}")
+    if config.rerank_top is not None and config.rerank_top < 2:
+        raise ConfigError(f"'rerank_top' is at least 2, not {config.rerank_top}: among fewer there is no choice")
+    if config.rerank_sure is not None and not config.rerank_sure >= 0:
+        raise ConfigError(f"'rerank_sure' is a probability, or 2 for never, not {config.rerank_sure}")
     for name in ("ngrams", "gold"):
         value = getattr(config, name)
         if value is not None and not 0 <= value < float("inf"):

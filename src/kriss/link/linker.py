@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from hashlib import sha256
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,23 +17,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kriss.artifacts import MANIFEST, Artifact, open_artifact
+from kriss.artifacts import Artifact, open_artifact
 from kriss.config import from_mapping, to_mapping
+from kriss.encoder.pairs import Option
 from kriss.encoder.session import OnnxEncoder, Precision
 from kriss.errors import ConfigError, DamagedError, InputError, UnknownEntityError
 from kriss.index.calibrate import Calibration
-from kriss.index.layout import ENCODER, LEARNED, NGRAMS, ONTOLOGY, PROTOTYPES, REFERENCES, VECTORS
+from kriss.index.layout import ENCODER, LEARNED, NGRAMS, ONTOLOGY, PROTOTYPES, REFERENCES, RERANKER, VECTORS
 from kriss.index.ngrams import NgramIndex
-from kriss.index.prototypes import CONTEXT, Prototypes
+from kriss.index.prototypes import CONTEXT
 from kriss.index.query import Remembering, query_vectors
 from kriss.index.vectors import Index
-from kriss.link.abbreviations import abbreviations, expand
+from kriss.link.abbreviations import long_forms
 from kriss.link.bracketed import parse_bracketed
 from kriss.link.config import LinkConfig, check
 from kriss.link.given import Given, as_mention, encodable, storable
 from kriss.link.learned import Example, Learned, Snapshot
 from kriss.link.log import Record
-from kriss.link.search import Scope, Search
+from kriss.link.parts import digest_of_encoder, made_for, map_prototypes, map_references, weight_of_references
+from kriss.link.rerank import Answer, Reranker
+from kriss.link.search import Hit, Scope, Search
 from kriss.link.spans import known_entities
 from kriss.link.ties import LOOKED_AT, Ties
 from kriss.mine.documents import flaw_of
@@ -61,18 +63,19 @@ class Linker:
         self.ontology = Ontology.load(folder / ONTOLOGY)
         self.encoder = OnnxEncoder.load(folder / ENCODER, artifact.config.get("precision", ""), threads)
         self._remembering = Remembering(self.encoder)
-        self._weight = _weight_of_references(artifact)
+        self._weight = weight_of_references(artifact)
         self._is_checked = False
-        self.prototypes = _map_prototypes(folder / PROTOTYPES, len(self.ontology))
+        self.prototypes = map_prototypes(folder / PROTOTYPES, len(self.ontology))
         self._index = Index.open(folder / VECTORS)
-        self._references = _map_references(folder / REFERENCES, len(self.ontology), self._index.width)
+        self._references = map_references(folder / REFERENCES, len(self.ontology), self._index.width)
         if len(self.prototypes) != len(self._index):
             raise DamagedError(
                 f"{folder} has {len(self._index):,} vectors for {len(self.prototypes):,} prototypes; build it again"
             )
-        self._calibration = Calibration.load(folder)
-        self._ngrams = NgramIndex.open(folder / NGRAMS) if (folder / NGRAMS).is_dir() else None
-        made_by = _digest_of_encoder(artifact, self._weight)
+        self.calibration = Calibration.load(folder)
+        self.ngram_index = NgramIndex.open(folder / NGRAMS) if (folder / NGRAMS).is_dir() else None
+        self._reranker: Reranker | None = None
+        made_by = digest_of_encoder(artifact, self._weight)
         self.learned = Learned(folder / LEARNED, made_by, self._index.kind, self.ontology)
         self._configure(config or LinkConfig())
 
@@ -98,12 +101,18 @@ class Linker:
     def _configure(self, config: LinkConfig) -> None:
         check(config)
         self.config = config
-        self.context = self._calibration.context if config.context is None else config.context
+        self.context = self.calibration.context if config.context is None else config.context
         scope = Scope(self._allowed_rows(config), frozenset(() if config.types else config.ids))
-        self.ngrams = (self._calibration.ngrams if self._ngrams else 0.0) if config.ngrams is None else config.ngrams
+        self.ngrams = (self.calibration.ngrams if self.ngram_index else 0.0) if config.ngrams is None else config.ngrams
         config = replace(config, ngrams=self.ngrams)
-        self.search = Search(self._index, self.prototypes, self.ontology, self._ngrams, config, scope)
+        self.search = Search(self._index, self.prototypes, self.ontology, self.ngram_index, config, scope)
         self._ties = Ties(self._index, self.prototypes, self._references, self._weight, self.ontology)
+        if config.rerank and self._reranker is None:
+            self._reranker = Reranker(self.artifact.path / RERANKER, self.made_for(), self._threads)
+
+    def made_for(self) -> dict[str, str]:
+        """Return the digests of the ontology and the encoder whose candidates a re-ranker learns to order."""
+        return made_for(self.artifact, self.ontology.artifact)
 
     def _allowed_rows(self, config: LinkConfig) -> NDArray[np.bool_] | None:
         """Tell which entities of the ontology may be linked to; None if all."""
@@ -146,33 +155,73 @@ class Linker:
         return self.link([Mention.at(plain, start, end) for start, end in spans], top)
 
     def _link(self, mentions: Sequence[Mention], top: int) -> list[Link]:
-        expanded = self._expanded(mentions) if self.config.abbreviations else [""] * len(mentions)
+        expanded = long_forms(mentions) if self.config.abbreviations else [""] * len(mentions)
         asked = [encodable(replace(m, surface=long) if long else m) for m, long in zip(mentions, expanded, strict=True)]
         queries = query_vectors(self._remembering, asked, self.context)
         learned = self.learned.now()
         spelled = ["" if mention.masked else mention.surface for mention in asked]
-        found = self.search(queries, spelled, learned, max(top, LOOKED_AT))
+        found = self.search(queries, spelled, learned, max(top, LOOKED_AT, self._read()))
+        likely = [self._likely(hits) for hits in found]
+        answers = self._reranked(asked, found, likely, learned)
         if self.config.ties:
-            # who asks for the bare mention does not want its sentence read
-            found = self._ties.all_settled(found, asked, self.encoder if self.config.context != 0 else None)
-        fit = self._calibration.fit(self.context)
+            answers = [self._settled(answer, mention) for answer, mention in zip(answers, asked, strict=True)]
         links = []
-        for mention, long, candidates in zip(mentions, expanded, found, strict=True):
-            if not candidates:
+        for mention, long, answer, by_linker in zip(mentions, expanded, answers, likely, strict=True):
+            if not answer.hits:
                 links.append(Link(mention, None, "", 0.0, 0.0, (), long))
                 continue
-            best = candidates[0]
-            others = [one.dense for one in candidates[1:]]
-            margin = best.dense - max(others) if others else abs(best.dense)
-            probability = float(fit.probability(np.array(best.dense), np.array(margin)))
+            probability = by_linker if answer.probability is None else answer.probability
             shown = tuple(
                 Candidate(*self._name(one.entity, learned), one.score, self._evidence(one.row, learned))
-                for one in candidates[:top]
+                for one in answer.hits[:top]
             )
             nil = probability < self.config.threshold
             entity, name = (None, "") if nil else (shown[0].entity, shown[0].name)
-            links.append(Link(mention, entity, name, best.score, probability, shown, long))
+            links.append(Link(mention, entity, name, answer.hits[0].score, probability, shown, long))
         return links
+
+    def _likely(self, hits: Sequence[Hit]) -> float:
+        """Return how likely the first candidate is right, by its score and its lead."""
+        if not hits:
+            return 0.0
+        best = hits[0].dense
+        margin = best - max(hit.dense for hit in hits[1:]) if len(hits) > 1 else abs(best)
+        return float(self.calibration.fit(self.context).probability(np.array(best), np.array(margin)))
+
+    def _read(self) -> int:
+        """Return how many candidates are re-ranked."""
+        if not self.config.rerank or self._reranker is None:
+            return 0
+        return self._reranker.blend.candidates if self.config.rerank_top is None else self.config.rerank_top
+
+    def _reranked(
+        self, mentions: Sequence[Mention], found: Sequence[list[Hit]], likely: Sequence[float], learned: Snapshot
+    ) -> list[Answer]:
+        """Return the candidates as a re-ranker orders them, or as they are."""
+        if not self.config.rerank or self._reranker is None:
+            return [Answer(hits, None) for hits in found]
+
+        def option(hit: Hit) -> Option:
+            added = isinstance(hit.entity, str)
+            entity = Entity(*self._name(hit.entity, learned)) if added else self.ontology.at(int(hit.entity))
+            shown = self._evidence(hit.row, learned)
+            return Option(entity, Mention(shown.left, shown.surface, shown.right))
+
+        return self._reranker(
+            mentions, found, likely, option, candidates=self.config.rerank_top, sure=self.config.rerank_sure
+        )
+
+    def _settled(self, answer: Answer, mention: Mention) -> Answer:
+        """Put the entity that is meant first, of those that share a name.
+
+        The context is not asked where a re-ranker has read it, nor for one who wants it to count for nothing.
+        """
+
+        def in_context() -> NDArray[np.float32]:
+            return np.asarray(self.encoder.mentions([mention])[0])  # alone: the same bits as in any batch
+
+        read = answer.probability is not None or self.config.context == 0
+        return replace(answer, hits=self._ties.settled(answer.hits, None if read else in_context))
 
     def _check_encoder(self) -> None:
         """Refuse an encoder that does not give the vectors which the index was built of; asked once."""
@@ -188,18 +237,6 @@ class Linker:
                 "or build the linker again"
             )
         self._is_checked = True
-
-    @staticmethod
-    def _expanded(mentions: Sequence[Mention]) -> list[str]:
-        """Return the long forms of mentions that are abbreviations defined in their text."""
-        found: dict[str, Mapping[str, str]] = {}
-        longs = []
-        for mention in mentions:
-            text = f"{mention.left}{mention.surface}{mention.right}"
-            if text not in found:
-                found[text] = abbreviations(text)
-            longs.append(expand(mention.surface, found[text]) if not mention.masked else "")
-        return longs
 
     def _name(self, entity: int | str, learned: Snapshot) -> tuple[str, str]:
         if isinstance(entity, str):
@@ -336,42 +373,6 @@ class Linker:
     def examples(self) -> list[Example]:
         """Return what was learned and not forgotten."""
         return list(self.learned.now().examples())
-
-
-def _weight_of_references(artifact: Artifact) -> np.float32:
-    try:
-        return np.float32(artifact.facts["references"])
-    except (KeyError, ValueError, TypeError):
-        raise DamagedError(f"{artifact.path / MANIFEST} has no weight of references; build the linker again") from None
-
-
-def _map_prototypes(file: Path, entities: int) -> Prototypes:
-    try:
-        prototypes = Prototypes(file)
-    except (OSError, ValueError, KeyError, TypeError) as error:  # Arrow's errors are among them
-        raise DamagedError(f"{file} cannot be read ({error}); build the linker again") from None
-    owners = prototypes.entity
-    if len(owners) and not (owners[0] >= 0 and owners[-1] < entities and (owners[1:] >= owners[:-1]).all()):
-        raise DamagedError(f"{file} has prototypes of entities that there are not; build the linker again")
-    return prototypes
-
-
-def _map_references(file: Path, count: int, width: int) -> NDArray[Any]:
-    try:
-        references: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise DamagedError(f"{file} cannot be read ({error}); build the linker again") from None
-    if references.shape != (count, width) or references.dtype.kind != "f":
-        what = f"{references.dtype} of the shape {references.shape} where numbers of {(count, width)} belong"
-        raise DamagedError(f"{file} has {what}; build the linker again")
-    return references
-
-
-def _digest_of_encoder(artifact: Artifact, weight: np.float32) -> str:
-    """Return a name for what vectors are made by: linkers that have it in common could share their examples."""
-    files = sorted(name for name in artifact.files if name.startswith(f"{ENCODER}/"))
-    parts = [f"{name}{artifact.files[name]['sha256']}" for name in files]
-    return sha256("".join([*parts, f"references {weight}"]).encode()).hexdigest()
 
 
 def _gold(mention: Mention, document: str, offset: int, example: str) -> Evidence:

@@ -10,17 +10,16 @@ this one, each in its sentence.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kriss.index.prototypes import KINDS, Prototypes
-from kriss.index.query import EncodesMentions
 from kriss.index.vectors import Index
 from kriss.link.search import Hit
 from kriss.ontology import Ontology
-from kriss.records import Mention, folded
+from kriss.records import folded
 
 LOOKED_AT = 8
 """Candidates among which a shared name is looked for."""
@@ -46,18 +45,6 @@ class Ties:
         self._weight = weight
         self._ontology = ontology
         self._above = lru_cache(maxsize=_REMEMBERED)(self._ancestors)
-
-    def all_settled(
-        self, found: Sequence[Sequence[Hit]], mentions: Sequence[Mention], encoder: EncodesMentions | None
-    ) -> list[list[Hit]]:
-        """Settle the candidates of several mentions; without an encoder the context does not count.
-
-        A mention is encoded alone, and only where its context decides: it has the same bits as in any batch.
-        """
-        return [
-            self.settled(hits, None if encoder is None else partial(_in_context, encoder, mention))
-            for hits, mention in zip(found, mentions, strict=True)
-        ]
 
     def settled(self, hits: Sequence[Hit], in_context: Callable[[], Floats] | None) -> list[Hit]:
         """Return the candidates with the likeliest of those that share the first one's name in front.
@@ -117,7 +104,3 @@ class Ties:
             if score > best:
                 best, chosen = score, entity
         return chosen
-
-
-def _in_context(encoder: EncodesMentions, mention: Mention) -> Floats:
-    return np.asarray(encoder.mentions([mention])[0])

@@ -8,7 +8,7 @@ is what the linker would know of a mention that it never saw. The order is that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,8 @@ class Seen:
 
     entity: int
     prototype: int
+    score: float = field(default=0.0, compare=False)
+    """That of Eq. 4, where it was just computed."""
 
 
 class CandidateSearch:
@@ -67,30 +69,32 @@ class CandidateSearch:
             return
         queries = query_vectors(self._linker.encoder, [encodable(one.mention) for one in asked], self._linker.context)
         count = min(len(self._index), max(_LEAST, 4 * top))
-        _, near = self._index.search(queries, count)
-        for one, correct, query, rows in zip(asked, gold, queries, near, strict=True):
-            found = self._best(query, rows, one, top)
+        found_by = zip(*self._index.search(queries, count), strict=True)
+        for one, correct, query, (scores, rows) in zip(asked, gold, queries, found_by, strict=True):
+            found = self._best(query, (scores, rows), one, top)
             known = {seen.entity: seen for seen in found}
             yield found, known.get(correct) or self._best_of(correct, query, one)
 
-    def _best(self, query: Floats, rows: NDArray[np.int64], asked: Asked, top: int) -> list[Seen]:
-        """Return the best entities, each by its best prototype that counts; look further if `rows` has too few."""
+    def _best(self, query: Floats, near: tuple[Floats, NDArray[np.int64]], asked: Asked, top: int) -> list[Seen]:
+        """Return the best entities, each by its best prototype that counts; look further if `near` has too few."""
         while True:
-            best: dict[int, int] = {}
-            for row in rows[rows >= 0].tolist():
+            scores, rows = near
+            best: dict[int, Seen] = {}
+            for score, row in zip(scores[rows >= 0].tolist(), rows[rows >= 0].tolist(), strict=True):
                 entity = int(self._prototypes.entity[row])
                 if entity not in best and self._counts(row, asked):
-                    best[entity] = row
+                    best[entity] = Seen(entity, row, score)
                     if len(best) == top:
                         break
             if len(best) == top or len(rows) == len(self._index):
-                return [Seen(entity, row) for entity, row in best.items()]
-            _, [rows] = self._index.search(query[None], min(len(self._index), len(rows) * _GROWTH))
+                return list(best.values())
+            [scores], [rows] = self._index.search(query[None], min(len(self._index), len(rows) * _GROWTH))
+            near = scores, rows
 
     def _best_of(self, entity: int, query: Floats, asked: Asked) -> Seen:
         rows = np.array(self._allowed_of(entity, asked), dtype=np.int64)
         scores = products(self._index.vectors(rows), query)
-        return Seen(entity, int(rows[np.argmax(scores)]))
+        return Seen(entity, int(rows[np.argmax(scores)]), float(scores.max()))
 
     def _allowed_of(self, entity: int, asked: Asked) -> list[int]:
         first, last = np.searchsorted(self._prototypes.entity, [entity, entity + 1]).tolist()

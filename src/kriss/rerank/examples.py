@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kriss.encoder.pairs import Option
 from kriss.errors import ConfigError, DamagedError
 from kriss.link.linker import Linker
 from kriss.mine.store import mentions_of
@@ -26,7 +27,6 @@ from kriss.ontology import Ontology
 from kriss.records import Entity, Mention
 from kriss.rerank.candidates import Asked, CandidateSearch, Seen
 from kriss.rerank.config import RerankConfig
-from kriss.rerank.pairs import Option
 from kriss.train.names import name_key
 
 _BLOCK = 256

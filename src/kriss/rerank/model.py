@@ -11,9 +11,6 @@ mention. `reranker.json` says how sequences are made.
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import logging
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,16 +20,11 @@ import transformers
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kriss.config import from_mapping, to_mapping
 from kriss.encoder.base import locate
-from kriss.encoder.config import SpecialTokens
-from kriss.encoder.model import _add_markers, _markers, _no_model, _tokenizer
+from kriss.encoder.pairs import PairConfig, Pairs, read_settings, write_settings
+from kriss.encoder.pretrained import read_model, read_tokenizer, special_tokens
 from kriss.encoder.windows import Batch, Sequences
-from kriss.errors import ConfigError, DamagedError
-from kriss.rerank.config import PairConfig
-from kriss.rerank.pairs import Pairs
 
-SETTINGS = "reranker.json"
 _PLAIN = {"activation_fn": "torch.nn.modules.linear.Identity", "version": "5.0.0"}
 """What makes sentence-transformers give scores as they are, and not between 0 and 1."""
 
@@ -51,18 +43,15 @@ class CrossEncoder(torch.nn.Module):
     def from_pretrained(cls, model: str, config: PairConfig, *, dropout: float | None = None) -> Self:
         """Start from a model: `minilm`, a folder, or a name on the hub; the last layer is drawn at random."""
         where = locate(model)
-        tokenizer = _tokenizer(where, model)
-        start, end = _markers(tokenizer)
-        roles = {role: getattr(tokenizer, f"{role}_token") for role in ("cls", "sep", "pad", "mask")}
-        tokens = SpecialTokens(**roles, start=start, end=end)
+        tokenizer = read_tokenizer(where, model)
         classifier = _classifier(where, model, tokenizer, config, dropout)
-        return cls(Pairs(tokenizer.backend_tokenizer, tokens, config), tokenizer, classifier)
+        return cls(Pairs(tokenizer.backend_tokenizer, special_tokens(tokenizer), config), tokenizer, classifier)
 
     @classmethod
     def load(cls, folder: Path, *, dropout: float | None = None) -> Self:
         """Read a re-ranker that `save` wrote."""
         tokens, config = read_settings(folder)
-        tokenizer = _tokenizer(str(folder), str(folder))
+        tokenizer = read_tokenizer(str(folder), str(folder))
         classifier = _classifier(str(folder), str(folder), tokenizer, config, dropout)
         return cls(Pairs(tokenizer.backend_tokenizer, tokens, config), tokenizer, classifier)
 
@@ -76,8 +65,7 @@ class CrossEncoder(torch.nn.Module):
         self._tokenizer.backend_tokenizer.encode_special_tokens = False  # that is kriss's own wish
         self._tokenizer.save_pretrained(folder)
         self._tokenizer.backend_tokenizer.encode_special_tokens = True
-        settings = {**to_mapping(self.pairs.config), "tokens": dataclasses.asdict(self.pairs.tokens)}
-        (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        write_settings(folder, self.pairs)
 
     def forward(self, ids: Tensor, mask: Tensor, types: Tensor) -> Tensor:
         """Return one score a sequence; `types` is 1 where the candidate is."""
@@ -109,44 +97,6 @@ class CrossEncoder(torch.nn.Module):
             self.train(training)
 
 
-def read_settings(folder: Path) -> tuple[SpecialTokens, PairConfig]:
-    """Read what a saved re-ranker says of its tokens and sequences."""
-    file = folder / SETTINGS
-    try:
-        settings = json.loads(file.read_text(encoding="utf-8"))
-        tokens = from_mapping(SpecialTokens, settings.pop("tokens"), str(file))
-        return tokens, from_mapping(PairConfig, settings, str(file))
-    except FileNotFoundError:
-        raise DamagedError(f"{folder} holds no re-ranker: there is no {SETTINGS} in it") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DamagedError(f"{file} cannot be read ({error}); train the re-ranker again") from None
-
-
 def _classifier(where: str, model: str, tokenizer: Any, config: PairConfig, dropout: float | None) -> Any:  # noqa: ANN401
-    noisy = logging.getLogger("transformers")
-    level = noisy.level
-    noisy.setLevel(logging.ERROR)  # that the last layer is new is what we want
-    try:
-        transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        found = transformers.AutoModelForSequenceClassification.from_pretrained(
-            where, num_labels=1, dtype=torch.float32
-        )
-    except Exception as error:  # noqa: BLE001 - whatever the hub, the folder or a parser raises
-        raise _no_model(model, error) from None
-    finally:
-        noisy.setLevel(level)
-    for module in found.modules():
-        if dropout is not None and isinstance(module, torch.nn.Dropout):
-            module.p = dropout
-        if dropout is not None and isinstance(getattr(module, "dropout_prob", None), float):
-            module.dropout_prob = dropout
-    for key in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-        if dropout is not None and hasattr(found.config, key):
-            setattr(found.config, key, dropout)
-    _add_markers(found, tokenizer)
-    positions = getattr(found.config, "max_position_embeddings", config.longest())
-    if config.longest() > positions:
-        raise ConfigError(
-            f"'{model}' reads at most {positions} tokens, and a pair may have {config.longest()}; take smaller windows"
-        )
-    return found
+    auto = transformers.AutoModelForSequenceClassification
+    return read_model(auto, where, model, tokenizer, longest=config.longest(), dropout=dropout, num_labels=1)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kriss.artifacts import MANIFEST, check_target, create, open_artifact
+from kriss.artifacts import check_target, create, open_artifact
 from kriss.config import to_mapping
 from kriss.errors import ConfigError, DamagedError, ExistsError, InputError, KrissError
 from kriss.link.linker import Linker
@@ -22,13 +22,14 @@ from kriss.mine.store import open_mentions
 from kriss.records import Mention
 from kriss.rerank.config import RerankConfig, check
 from kriss.rerank.dev import RerankScore, score
-from kriss.rerank.examples import ExampleMaker, Examples, build_examples, chosen, read_labeled
+from kriss.rerank.examples import ExampleMaker, Examples, Labeled, build_examples, chosen, read_labeled
 from kriss.rerank.losses import rerank_loss
 from kriss.rerank.model import CrossEncoder
+from kriss.rerank.prepare import make_usable
 from kriss.train import checkpoint
 from kriss.train.curves import draw_curves
 from kriss.train.log import BOARD, LOG, Log, Progress
-from kriss.train.run import _rate
+from kriss.train.run import rate
 
 _LOG_EVERY = 10
 _EXAMPLES = "examples"
@@ -50,6 +51,8 @@ class RerankReport:
     after: RerankScore | None
     best_step: int
     """The step whose weights were kept: the last, if there is no dev set."""
+    tuning: Mapping[str, Any]
+    """How to use it, and what that is worth on dev (`kriss.rerank.tune.Tuning`)."""
 
 
 def train_reranker(
@@ -69,7 +72,7 @@ def train_reranker(
     given = {
         "linker": linker.artifact.digest,
         "mentions": open_artifact(mentions, "mentions").digest,
-        **made_for(linker),
+        **linker.made_for(),
     }
     open_mentions(mentions, linker.ontology).close()
     linker.link([Mention.bare(linker.ontology.name_at(0))], top=1)  # refuses an encoder that is not the linker's own
@@ -90,13 +93,6 @@ def train_reranker(
             shutil.rmtree(work, ignore_errors=True)
         raise
     return run.report(out)
-
-
-def made_for(linker: Linker) -> dict[str, str]:
-    """Return the digests of the ontology and the encoder whose candidates a re-ranker learns to order."""
-    if len(linker.artifact.inputs) < 3 or "sha256" not in linker.artifact.inputs[2]:
-        raise DamagedError(f"{linker.artifact.path / MANIFEST} does not name its encoder; build the linker again")
-    return {"ontology": linker.ontology.artifact.digest, "encoder": str(linker.artifact.inputs[2]["sha256"])}
 
 
 def _examples(
@@ -140,6 +136,7 @@ class _Run:
         self.before: RerankScore | None = None
         self.after: RerankScore | None = None
         self.log: Log | None = None
+        self.tuning: Mapping[str, Any] = {}
         self.optimizer = torch.optim.AdamW(
             model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
         )
@@ -154,7 +151,7 @@ class _Run:
         since, seen, losses = time.perf_counter(), 0, []
         while self.step < self.steps:
             for group in self.optimizer.param_groups:
-                group["lr"] = config.learning_rate * _rate(self.step, self.steps, config.warmup)
+                group["lr"] = config.learning_rate * rate(self.step, self.steps, config.warmup)
             loss, pairs = self._backward()
             length = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip, foreach=True))
             if not math.isfinite(loss) or not math.isfinite(length):
@@ -261,25 +258,40 @@ class _Run:
             create(out, "reranker", config=config, inputs=inputs, seed=seed, force=force) as draft,
         ):
             self.model.cpu().save(draft.path)
+            usable = make_usable(self.model, linker, self._asked(linker, mentions), draft.path)
             shutil.copy(self.work / LOG, draft.path / LOG)
             draw_curves(self.log.entries if self.log else [], draft.path / "curves.png")
             if (self.work / BOARD).is_dir():
                 shutil.copytree(self.work / BOARD, draft.path / BOARD)
             draft.facts |= {
-                **made_for(linker),
+                **linker.made_for(),
                 "steps": report.steps,
                 "best_step": report.best_step,
                 "examples": report.examples,
                 "skipped": report.skipped,
                 "dev_before": self.before.flat() if self.before else {},
                 "dev": self.after.flat() if self.after else {},
+                **usable,
             }
+            self.tuning = usable["tuning"]
         shutil.rmtree(self.work, ignore_errors=True)
+
+    def _asked(self, linker: Linker, mentions: Path) -> list[Labeled]:
+        """Return mentions to choose by how the re-ranker is used: of the train split if there are no others."""
+        file = open_mentions(mentions, linker.ontology)
+        config = self.config
+        for split in ("dev", "train"):
+            labeled = read_labeled(file, linker.ontology, split, config.mentions_per_entity)
+            if labeled:
+                break
+        return chosen(labeled, config.dev_queries, config.seed)
 
     def report(self, out: Path) -> RerankReport:
         """Return what came of the run."""
         kept = self.best_step if len(self.dev) else self.steps
-        return RerankReport(out, self.steps, len(self.examples), self.skipped, self.before, self.after, kept)
+        return RerankReport(
+            out, self.steps, len(self.examples), self.skipped, self.before, self.after, kept, self.tuning
+        )
 
 
 def in_rows(flat: Tensor, counts: list[int]) -> tuple[Tensor, Tensor]:

@@ -141,7 +141,7 @@ class _Run:
         since, seen, losses = time.perf_counter(), 0, []
         for batch in self._batches():
             for group in self.optimizer.param_groups:
-                group["lr"] = config.learning_rate * _rate(self.step, self.steps, config.warmup)
+                group["lr"] = config.learning_rate * rate(self.step, self.steps, config.warmup)
             loss = backward(self.encoder, batch, config, accelerator)
             length = float(torch.nn.utils.clip_grad_norm_(self.encoder.parameters(), config.clip, foreach=True))
             if not math.isfinite(loss) or not math.isfinite(length):
@@ -274,7 +274,7 @@ class _Run:
         return TrainReport(out, self.steps, len(mentions.rows), len(mentions), self.before, self.after, kept)
 
 
-def _rate(step: int, steps: int, warmup: float) -> float:
+def rate(step: int, steps: int, warmup: float) -> float:
     """Return the share of the learning rate at a step: up in a straight line, then down to 0."""
     rising = warmup * steps
     return (step + 1) / (rising + 1) if step < rising else (steps - step) / max(steps - rising, 1)

@@ -4,21 +4,51 @@
     tree [SEP] type [SEP] names [SEP] definition [SEP]  the candidate's reference
     left [M_s] prototype [M_e] right [SEP]              its prototype
 
-Each part is what the encoder makes of it (`kriss.encoder.windows`), without its own first [CLS] from the second on.
+Each part is what the encoder makes of it (`windows`), without its own first [CLS] from the second on.
 What belongs to the candidate has token type 1, where a model has such types.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 from tokenizers import Tokenizer
 
-from kriss.encoder.config import EncoderConfig, SpecialTokens
+from kriss.config import from_mapping, to_mapping
+from kriss.encoder.config import FIELDS, EncoderConfig, Field, SpecialTokens
 from kriss.encoder.windows import Ids, Sequences, Windows
+from kriss.errors import DamagedError
 from kriss.records import Entity, Mention
-from kriss.rerank.config import PairConfig
+
+SETTINGS = "reranker.json"
+Shown = Literal["reference", "prototype", "both"]
+
+
+@dataclass(frozen=True, slots=True)
+class PairConfig:
+    """Settings that a trained re-ranker carries with it: changing one would change its scores."""
+
+    window: int = 64
+    """Tokens of the mention's side, [CLS], [SEP] and markers included."""
+    reference_window: int = 32
+    """Tokens of a candidate's reference, counted with the [CLS] that is then removed."""
+    prototype_window: int = 32
+    """Tokens of a candidate's prototype, counted likewise."""
+    shown: Shown = "both"
+    """What is shown of a candidate: its entity's reference, its best prototype, or the one and then the other."""
+    fields: tuple[Field, ...] = FIELDS
+    """What a reference tells of its entity."""
+
+    def longest(self) -> int:
+        """Return how many tokens a pair has at most."""
+        reference = self.reference_window - 1 if self.shown != "prototype" else 0
+        prototype = self.prototype_window - 1 if self.shown != "reference" else 0
+        return self.window + reference + prototype
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +94,22 @@ class Pairs:
             ids.append(sequence)
             spans.append((len(first), len(sequence)))
         return Sequences(ids, spans, firsts.pad)
+
+
+def read_settings(folder: Path) -> tuple[SpecialTokens, PairConfig]:
+    """Read what a saved re-ranker says of its tokens and sequences."""
+    file = folder / SETTINGS
+    try:
+        settings = json.loads(file.read_text(encoding="utf-8"))
+        tokens = from_mapping(SpecialTokens, settings.pop("tokens"), str(file))
+        return tokens, from_mapping(PairConfig, settings, str(file))
+    except FileNotFoundError:
+        raise DamagedError(f"{folder} holds no re-ranker: there is no {SETTINGS} in it") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedError(f"{file} cannot be read ({error}); train the re-ranker again") from None
+
+
+def write_settings(folder: Path, pairs: Pairs) -> None:
+    """Write what `read_settings` reads."""
+    settings = {**to_mapping(pairs.config), "tokens": dataclasses.asdict(pairs.tokens)}
+    (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
