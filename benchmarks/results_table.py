@@ -38,8 +38,11 @@ SYSTEMS = {
     "sapbert": "SapBERT",
     "sapbert-abbreviations": "SapBERT + abbreviations",
     "blink": "BLINK, bi-encoder",
+    "blink-cross": "BLINK, bi-encoder and cross-encoder",
     "medlinker": "MedLinker (supervised)",
     "kriss": "**kriss, self-supervised**",
+    "rerank": "**kriss, self-supervised, re-ranked**",
+    "rerank-always": "the same, every mention re-ranked",
     "without-abbreviations": "kriss without abbreviations",
     "without-ties": "kriss, shared names by Eq. 4",
     "without-ngrams": "kriss without spelling",
@@ -48,11 +51,13 @@ SYSTEMS = {
     "names": "kriss, the train split's surfaces as names",
     "supervised-only": "kriss, supervised only",
     "lazy": "**kriss, lazy supervised**",
+    "lazy-rerank": "kriss, lazy supervised, re-ranked",
 }
 SLICES = ("all", "unambiguous", "no owner", "several owners", "abbreviations", "composite", "seen", "unseen")
 
-SLICED = ("exact-abbreviations", "sapbert-abbreviations", "bare", "paper-query", "kriss", "lazy")
-COMPARED = (("kriss", "exact-abbreviations"), ("kriss", "sapbert-abbreviations"), ("kriss", "bare"), ("lazy", "kriss"))
+SLICED = ("exact-abbreviations", "sapbert-abbreviations", "bare", "paper-query", "kriss", "rerank", "lazy")
+COMPARED = (("kriss", "exact-abbreviations"), ("kriss", "sapbert-abbreviations"), ("kriss", "bare"), ("lazy", "kriss"),
+            ("rerank", "kriss"), ("lazy-rerank", "lazy"))  # fmt: skip
 
 
 class Corpus:

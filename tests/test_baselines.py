@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from kriss.evaluate.predictions import Prediction, Scored, read_predictions
 from kriss.link.spans import Annotated, Span
 from kriss.ontology import Ontology
 from kriss.records import Mention
+from kriss.train.names import divide, kept_keys
 from tests.conftest import build, write_jsonl
 from tests.linker_fixtures import CLINIC
 from tests.train_fixtures import arguments, one_thread, tiny_config, world
@@ -333,6 +335,21 @@ def test_a_training_gone_astray(tiny_model: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_names_that_kriss_train_holds_out_can_be_held_out_here() -> None:
+    ontology = world().ontology
+    kept = kept_keys((ontology.name_at(row) for row in ontology.rows()), 0.3, 7)
+    unseen = {(row, name) for row in ontology.rows() for name in divide(ontology.names_at(row), 0.3, 7, kept).unseen}
+    assert unseen
+
+    def learned(share: float) -> set[tuple[int, str]]:
+        pairs = NamePairs.of(ontology, 50, 7, share)
+        places = zip(pairs.entities.tolist(), pairs.pairs.tolist(), strict=True)
+        return {(entity, pairs.names[place]) for entity, both in places for place in both}
+
+    assert not learned(0.3) & unseen
+    assert learned(0.0) >= unseen
+
+
 # --- BLINK -----------------------------------------------------------------------------------
 
 
@@ -350,6 +367,38 @@ def test_blink_scores_a_mention_in_context_against_references(tiny: Encoder, cli
     bare = marked("MS", {"MS": "D009103"})
     [other] = link_description(clinic_ontology, [bare], tiny)
     assert other.candidates[0].score != found[1].candidates[0].score  # the context counts
+
+
+class Reader:
+    """A cross-encoder that likes entities in the order of their ids, the last the best."""
+
+    def __init__(self, shown: str) -> None:
+        self.pairs: Any = self
+        self.config = SimpleNamespace(shown=shown)
+        self.read: list[list[str]] = []
+
+    def __call__(self, mentions: Any, options: Any) -> list[str]:
+        self.read.append([option.entity.id for option in options[0]])
+        return self.read[-1]
+
+    def scores(self, ids: list[str]) -> Any:
+        return np.array([sorted(ids).index(one) for one in ids], dtype=np.float32)
+
+
+def test_the_cross_encoder_of_blink_orders_the_first(tiny: Encoder, clinic_ontology: Ontology) -> None:
+    documents = [marked("He had MS.", {"MS": "D009103"})]
+    reader: Any = Reader("reference")
+    [before] = link_description(clinic_ontology, documents, tiny)
+    [after] = link_description(clinic_ontology, documents, tiny, cross=reader, top=3)
+    first = [one.entity for one in before.candidates[:3]]
+    assert reader.read == [first]
+    assert [one.entity for one in after.candidates[:3]] == sorted(first, reverse=True)
+    assert [one.entity for one in after.candidates[3:]] == [one.entity for one in before.candidates[3:]]
+    scores = [one.score for one in after.candidates]
+    assert scores == sorted(scores, reverse=True)
+    both: Any = Reader("both")
+    with pytest.raises(ConfigError, match="shown=reference"):
+        list(link_description(clinic_ontology, documents, tiny, cross=both))
 
 
 def test_blink_is_trained_by_kriss_train(tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,6 +146,11 @@ def link_blink(
     *,
     out: Out,
     data: Data = None,
+    cross: Annotated[
+        Path | None,
+        typer.Option(metavar="RERANKER", help="Let it order the first of them; trained with --set shown=reference."),
+    ] = None,
+    top: Annotated[int, typer.Option(metavar="K", min=2, help="How many it orders.")] = 16,
     abbreviations: Abbreviations = False,
     pooling: Pooling = None,
     force: Force = False,
@@ -159,8 +164,17 @@ def link_blink(
     documents = _documents(gold, data)
     opened = Ontology.load(ontology)
     loaded, _ = load_encoder(encoder, EncoderConfig(fields=("names", "definition")), {"pooling": pooling})
+    reader = None
+    if cross:
+        from kriss.artifacts import open_artifact
+        from kriss.encoder.cross import OnnxCrossEncoder
+        from kriss.link.rerank import Blend
+
+        reader = OnnxCrossEncoder(open_artifact(cross, "reranker").path, Blend.load(cross).precision)
     with Encoded() as progress:
-        found = link_description(opened, documents, loaded, abbreviations=abbreviations, progress=progress)
+        found = link_description(
+            opened, documents, loaded, cross=reader, top=top, abbreviations=abbreviations, progress=progress
+        )
         _write(found, out, force=force)
 
 

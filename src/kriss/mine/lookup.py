@@ -41,8 +41,6 @@ _FOLD = np.uint64(29)
 _MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], dtype=np.uint64)
 _WORD_BYTES = bytes(byte > 127 or is_word(chr(byte)) for byte in range(256))
 _WORD_CODES = np.array([is_word(chr(code)) for code in range(0x3100)])
-_ALONE, _LED = 1, 2
-"""What is told of a word: some key consists of it (or begins with it and the next); it is the first after a lead."""
 _GOES_ON, _HAS_TAIL = 1, 2
 """What is told of a node: some key has a further word; some key ends with a tail here."""
 
@@ -68,6 +66,8 @@ class Words:
     """The eight bytes from each byte on."""
     first: Ints
     last: Ints
+    gaps: Ints
+    """How many bytes stand before each word, and behind the last."""
 
     @classmethod
     def of(cls, keyed: bytes | bytearray) -> Words:
@@ -81,7 +81,8 @@ class Words:
                     inside[outside + place] = False
         edges = np.flatnonzero(inside[1:] != inside[:-1]) + 1
         eights = np.ndarray((len(data) - 7,), dtype="V8", buffer=data, strides=(1,))
-        return cls(data, eights, edges[0::2].copy(), edges[1::2].copy())
+        gaps = np.diff(edges, prepend=0, append=len(keyed))[0::2]
+        return cls(data, eights, edges[0::2].copy(), edges[1::2].copy(), gaps)
 
     def hashed(self, before: Hashes | np.uint64, first: Ints, last: Ints) -> Hashes:
         """Return the hashes of stretches of the text, each going on from a hash before it."""
@@ -126,22 +127,27 @@ def _mixed(values: Hashes) -> Hashes:
     return values
 
 
-class Slots:
-    """A table of bytes by the highest bits of hashes: sixteen to each that it is made for, so most are empty."""
+class Filter:
+    """A set of hashes, by some of their bits: it holds all that it was made of, and one in thirty of all others."""
 
-    def __init__(self, hashes: Hashes, told: Bytes) -> None:
-        self._shift = np.uint64(64 - max(len(hashes).bit_length() + 3, 8))
-        self._table = np.zeros(1 << 64 - int(self._shift), dtype=np.uint8)
-        for bit in (1, 2):
-            self._table[self._slot(hashes[(told & bit) > 0])] |= bit
+    def __init__(self, hashes: Hashes) -> None:
+        bits = max(len(hashes).bit_length() + 1, 8)
+        self._shift = np.uint64(64 - bits)
+        self._table = np.zeros(1 << bits, dtype=np.uint8)
+        np.bitwise_or.at(self._table, (hashes >> self._shift).view(np.int64), np.uint8(1) << _lowest(hashes))
 
-    def _slot(self, hashes: Hashes) -> Ints:
-        return (hashes >> self._shift).view(np.int64)
+    def holds(self, hashes: Hashes) -> NDArray[np.bool_]:
+        """Tell which hashes may be in the set."""
+        held: Bytes = self._table.take((hashes >> self._shift).view(np.int64))
+        held >>= _lowest(hashes)
+        held &= np.uint8(1)
+        return held.view(np.bool_)
 
-    def told(self, hashes: Hashes) -> Bytes:
-        """Return what is told of these hashes or of others that share their slots; mostly nothing."""
-        told: Bytes = self._table.take(self._slot(hashes))
-        return told
+
+def _lowest(hashes: Hashes) -> Bytes:
+    lowest = hashes.astype(np.uint8)
+    lowest &= np.uint8(7)
+    return lowest
 
 
 class Nodes:
@@ -190,10 +196,10 @@ class Lookup:
         lead = words.first[np.minimum(word, len(words.first) - 1)] - self._start
         self._leads = [size for size in np.unique(lead[count > 0]).tolist() if size]
         hashes = words.hashed(np.uint64(0), words.first, words.last)
-        one = np.flatnonzero((count > 0) & ((count == 1) | (lead > 0)))
-        self._words = Slots(hashes[word[one]], np.where(lead[one] > 0, _LED, _ALONE).astype(np.uint8))
+        self._alone = Filter(hashes[word[(count == 1) & (lead == 0)]])
+        self._led = Filter(hashes[word[(count > 0) & (lead > 0)]])
         pairs = word[(count > 1) & (lead == 0)]
-        self._pairs = Slots(_paired(hashes[pairs], hashes[pairs + 1]), np.full(len(pairs), _ALONE, dtype=np.uint8))
+        self._pairs = Filter(_paired(hashes[pairs], hashes[pairs + 1]))
 
     def _laid_out(self, word: Ints, count: Ints, end: Ints) -> tuple[Nodes, list[int]]:
         """Return the nodes of all keys, and the sizes of their tails."""
@@ -220,16 +226,15 @@ class Lookup:
         """Return where keys stand in a keyed text, as whole words after a blank."""
         words = Words.of(keyed)
         hashes = words.hashed(np.uint64(0), words.first, words.last)
-        told = self._words.told(hashes)
-        told[:-1] |= self._pairs.told(_paired(hashes[:-1], hashes[1:]))
-        likely = np.flatnonzero(told)
-        word = likely[(told[likely] & _ALONE) > 0]
+        likely = self._alone.holds(hashes)
+        likely[:-1] |= self._pairs.holds(_paired(hashes[:-1], hashes[1:]))
+        word = np.flatnonzero(likely)
         word = word[words.data[words.first[word] - 1] == _BLANK]
         parts = [*self._walk(words, words.first[word], word, hashes[word])]
-        word = likely[(told[likely] & _LED) > 0]
-        gap = words.first[word] - np.where(word, words.last[word - 1], 0)
+        word = np.flatnonzero(words.gaps[:-1] > 1)
+        word = word[self._led.holds(hashes[word])]
         for lead in self._leads:
-            word, gap = word[gap > lead], gap[gap > lead]
+            word = word[words.gaps[word] > lead]
             start = words.first[word] - lead
             after = np.flatnonzero(words.data[start - 1] == _BLANK)
             hashes = words.hashed(np.uint64(0), start[after], words.last[word[after]])
@@ -248,19 +253,24 @@ class Lookup:
             last, number, told = words.last[word], self._nodes.number[node], self._nodes.told[node]
             ends = np.flatnonzero(number >= 0)
             yield number[ends], start[ends], last[ends]
-            yield from self._with_tails(words, *(part[(told & _HAS_TAIL) > 0] for part in (start, last, hashes)))
+            tailed = np.flatnonzero((told & _HAS_TAIL > 0) & (words.gaps[word + 1] > 1))
+            yield from self._with_tails(words, start[tailed], word[tailed], hashes[tailed])
             on = np.flatnonzero((told & _GOES_ON > 0) & (word + 1 < len(words.last)))
             start, word = start[on], word[on] + 1
             hashes = words.hashed(hashes[on], last[on], words.last[word])
 
-    def _with_tails(self, words: Words, start: Ints, last: Ints, hashes: Hashes) -> Iterator[Found]:
-        for size in self._tails if len(start) else ():
-            end = last + size
-            inside = np.flatnonzero(end < len(words.data) - 8)
-            rows, node = self._nodes.find(words.hashed(hashes[inside], last[inside], end[inside]))
+    def _with_tails(self, words: Words, start: Ints, word: Ints, hashes: Hashes) -> Iterator[Found]:
+        """Yield keys with a tail, which leaves at least a byte before the next word or the end of the text."""
+        for size in self._tails:
+            room = np.flatnonzero(words.gaps[word + 1] > size)
+            if not len(room):
+                return
+            start, word, hashes = start[room], word[room], hashes[room]
+            last = words.last[word]
+            rows, node = self._nodes.find(words.hashed(hashes, last, last + size))
             number = self._nodes.number[node]
-            ends = inside[rows[number >= 0]]
-            yield number[number >= 0], start[ends], end[ends]
+            ends = rows[number >= 0]
+            yield number[number >= 0], start[ends], last[ends] + size
 
 
 def _paired(hashes: Hashes, after: Hashes) -> Hashes:

@@ -3,24 +3,28 @@
     score(q, e) = c_q . r_e
 
 There are no prototypes and no names, which is what sets it apart from kriss. The mention encoder and the entity encoder
-are the two towers of a kriss encoder that was trained on L' alone (docs/baselines.md has the command).
+are the two towers of a kriss encoder that was trained on L' alone (docs/baselines.md has the command). Its
+cross-encoder is a re-ranker that is shown what is said of an entity and nothing else; its order is taken as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import faiss
 import numpy as np
 
+from kriss.encoder.cross import OnnxCrossEncoder
+from kriss.encoder.pairs import Option
 from kriss.encoder.session import OnnxEncoder
-from kriss.errors import DamagedError
+from kriss.errors import ConfigError, DamagedError
 from kriss.evaluate.baselines.nearest import Progress
 from kriss.evaluate.baselines.queries import MOST, answer, queries
 from kriss.evaluate.predictions import Prediction, Scored
 from kriss.link.spans import Annotated
 from kriss.ontology import Ontology
+from kriss.records import Mention
 
 if TYPE_CHECKING:
     from kriss.encoder.model import Encoder
@@ -33,10 +37,17 @@ def link_description(
     documents: Iterable[Annotated],
     encoder: OnnxEncoder | Encoder,
     *,
+    cross: OnnxCrossEncoder | None = None,
+    top: int = 16,
     abbreviations: bool = False,
     progress: Progress = lambda event: None,
 ) -> Iterator[Prediction]:
-    """Link each mention to the entity whose reference has the highest score; the name given is the preferred one."""
+    """Link each mention to the entity whose reference has the highest score; the name given is the preferred one.
+
+    With a cross-encoder, the first `top` of them are put in its order.
+    """
+    if cross and cross.pairs.config.shown != "reference":
+        raise ConfigError("BLINK's cross-encoder is shown descriptions alone: train it with --set shown=reference")
     asked = queries(documents, abbreviations=abbreviations)
     rows = list(ontology.rows())
     index: Any = None
@@ -55,5 +66,19 @@ def link_description(
         vectors = encoder.mentions([query.mention for query in part])
         scores, places = index.search(vectors, min(MOST, len(rows)))
         for query, near, found in zip(part, scores.tolist(), places.tolist(), strict=True):
-            owners = ((rows[place], score) for place, score in zip(found, near, strict=True))
+            owners = [(rows[place], score) for place, score in zip(found, near, strict=True)]
+            if cross:
+                owners = _reordered(ontology, query.mention, owners, cross, top)
             yield answer(query, [Scored(ontology.id_at(row), score, ontology.name_at(row)) for row, score in owners])
+
+
+def _reordered(
+    ontology: Ontology, mention: Mention, owners: Sequence[tuple[int, float]], cross: OnnxCrossEncoder, top: int
+) -> list[tuple[int, float]]:
+    """Return the first entities by the cross-encoder's scores, and behind them the others as they were."""
+    read, rest = owners[:top], owners[top:]
+    options = [Option(ontology.at(row), Mention.bare(ontology.name_at(row))) for row, _ in read]
+    scores = cross.scores(cross.pairs([mention], [options])).tolist()
+    first = sorted(((row, score) for (row, _), score in zip(read, scores, strict=True)), key=lambda one: -one[1])
+    lowest = first[-1][1]
+    return first + [(row, lowest - rank) for rank, (row, _) in enumerate(rest, 1)]

@@ -1,0 +1,163 @@
+"""What re-ranking costs, and how it compares with a CrossEncoder of sentence-transformers.
+
+    KRISS_DATA=... python benchmarks/rerank_speed.py LINKER RERANKER [--mentions 300] [--top 16] [--repeat 2]
+
+LINKER has RERANKER in it (`kriss rerank attach`). The mentions are those of NCBI-disease's develop set, each in its
+document. In one run, each measurement in a process of its own, those that are compared taking turns; the best of
+each counts:
+
+- `Linker.link` without re-ranking, with it as it was chosen on dev mentions but for `--top` candidates, and with
+  every mention re-ranked;
+- the same pairs alone, by kriss and by `sentence_transformers.CrossEncoder` in torch, which loads the same weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benchmarks.figures import Figure, main_step, report, run_step
+
+    from kriss import Linker
+    from kriss.encoder.pairs import Option
+    from kriss.records import Mention
+else:  # run as a script, its folder is where modules are looked for
+    from figures import Figure, main_step, report, run_step
+
+_WARM = 16
+_ALWAYS = 2.0
+
+
+def read_mentions(given: dict[str, Any]) -> list[Mention]:
+    """Return mentions at even distances, so that many documents are among them."""
+    from kriss.evaluate.datasets import documents
+    from kriss.records import Mention
+
+    found = [
+        Mention.at(document.text, span.start, span.end)
+        for document in documents([given["gold"]], None, Path(given["data"]))
+        for span in document.spans
+    ]
+    return found[:: max(len(found) // given["mentions"], 1)][: given["mentions"]]
+
+
+def step_link(given: dict[str, Any]) -> dict[str, Any]:
+    """Time linking in one way of asking."""
+    from kriss import Linker
+
+    linker, mentions = Linker.load(given["linker"], **given["options"]), read_mentions(given)
+    linker.link(mentions[:_WARM])
+    began = time.perf_counter()
+    linker.link(mentions)
+    return {"seconds": time.perf_counter() - began, "mentions": len(mentions)}
+
+
+def pairs_of(given: dict[str, Any]) -> tuple[list[Mention], list[list[Option]]]:
+    """Return mentions with the candidates that are re-ranked."""
+    from kriss import Linker
+    from kriss.encoder.pairs import Option
+    from kriss.records import Mention
+
+    linker: Linker = Linker.load(given["linker"], abbreviations=False)
+    mentions = read_mentions(given)
+    options = []
+    for link in linker.link(mentions, top=given["top"]):
+        shown = [(linker.ontology.row_of(one.entity), one.evidence) for one in link.candidates]
+        options.append(
+            [
+                Option(linker.ontology.at(row), Mention(one.left, one.surface, one.right))
+                for row, one in shown
+                if row is not None
+            ]
+        )
+    return mentions, options
+
+
+def step_pairs(given: dict[str, Any]) -> dict[str, Any]:
+    """Time kriss on the pairs alone, from text to scores."""
+    from kriss.encoder.cross import OnnxCrossEncoder
+    from kriss.link.rerank import Blend
+
+    folder = Path(given["reranker"])
+    mentions, options = pairs_of(given)
+    cross = OnnxCrossEncoder(folder, Blend.load(folder).precision)
+    cross.scores(cross.pairs(mentions[:4], options[:4]))
+    began = time.perf_counter()
+    scores = cross.scores(cross.pairs(mentions, options))
+    return {"seconds": time.perf_counter() - began, "pairs": len(scores)}
+
+
+def step_peer(given: dict[str, Any]) -> dict[str, Any]:
+    """Time sentence-transformers on the same pairs, as texts with their markers written out."""
+    from sentence_transformers import CrossEncoder
+
+    from kriss.encoder.cross import OnnxCrossEncoder
+    from kriss.link.rerank import Blend
+
+    folder = Path(given["reranker"])
+    ours = OnnxCrossEncoder(folder, Blend.load(folder).precision)
+    pairs = ours.pairs(*pairs_of(given))
+    model = CrossEncoder(str(folder), device="cpu")
+    decode = model.tokenizer.decode
+    texts = [
+        (decode(ids[1 : first - 1]), decode(ids[first:-1]))
+        for ids, (first, _) in zip(pairs.ids, pairs.spans, strict=True)
+    ]
+    model.predict(texts[:32], show_progress_bar=False)
+    began = time.perf_counter()
+    model.predict(texts, show_progress_bar=False)
+    return {"seconds": time.perf_counter() - began, "pairs": len(texts)}
+
+
+STEPS: dict[str, Callable[[Any], dict[str, Any]]] = {"link": step_link, "pairs": step_pairs, "peer": step_peer}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("linker")
+    parser.add_argument("reranker")
+    parser.add_argument("--gold", default="ncbi-disease:dev")
+    parser.add_argument("--mentions", type=int, default=300)
+    parser.add_argument("--top", type=int, default=16)
+    parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    if "KRISS_DATA" not in os.environ:
+        sys.exit("set KRISS_DATA to the folder with gold/ncbi-disease")
+    given = {key: getattr(options, key) for key in ("linker", "reranker", "gold", "mentions", "top")}
+    given["data"] = os.environ["KRISS_DATA"]
+    reranking = {"rerank": True, "rerank_top": options.top}
+    ways = {"plain": {}, "chosen": reranking, "always": reranking | {"rerank_sure": _ALWAYS}}
+    script = Path(__file__)
+    rounds = [
+        {way: run_step(script, "link", given | {"options": asked}) for way, asked in ways.items()}
+        | {name: run_step(script, name, given) for name in ("pairs", "peer")}
+        for _ in range(options.repeat)
+    ]
+    best = {name: min(found[name]["seconds"] for found in rounds) for name in rounds[0]}
+    count = rounds[0]["plain"]["mentions"]
+    figures = [
+        Figure("linking without re-ranking", count / best["plain"], "mentions/s"),
+        Figure(
+            f"with the top {options.top} re-ranked where it is not sure", best["chosen"] / best["plain"], "times", 6
+        ),
+        Figure(f"with the top {options.top} of every mention re-ranked", best["always"] / best["plain"], "times"),
+        Figure("kriss on the pairs alone", rounds[0]["pairs"]["pairs"] / best["pairs"], "pairs/s"),
+        Figure("of sentence-transformers' CrossEncoder", best["peer"] / best["pairs"], "times", 3, at_least=True),
+    ]
+    facts = json.loads((Path(options.reranker) / "manifest.json").read_text(encoding="utf-8"))["facts"]
+    report(f"re-ranking, {facts['onnx']['precision']}", figures, {"rounds": rounds, "facts": facts}, options.json)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--step"]:
+        main_step(STEPS, sys.argv[2:])
+    else:
+        main()
