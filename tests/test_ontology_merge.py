@@ -231,3 +231,26 @@ def test_a_union_needs_something_to_unite(tmp_path: Path) -> None:
     source = ours(tmp_path, {"id": "D1", "name": "one"})
     with pytest.raises(ConfigError, match="--keep-unmatched says what to do with the entities of --merge"):
         build(tmp_path / "out", "jsonl", source, keep_unmatched=True)
+
+
+def test_names_match_what_no_xref_does(tmp_path: Path) -> None:
+    source = write_jsonl(
+        tmp_path / "ours.jsonl",
+        {"id": "D1", "name": "Cardiomegaly", "aliases": ["Heart Enlargement"]},
+        {"id": "D2", "name": "Seizures", "aliases": ["fit", "Shared"]},
+        {"id": "D3", "name": "Ataxia", "aliases": ["shared"]},
+    )
+    other = write_jsonl(
+        tmp_path / "theirs.jsonl",
+        {"id": "H:1", "name": "heart enlargement", "aliases": ["big heart"]},
+        {"id": "H:2", "name": "SHARED", "aliases": ["of two"]},
+        {"id": "H:3", "name": "fits of all sorts", "aliases": ["Seizures"]},  # an alias does not match
+        {"id": "H:4", "name": "ataxia", "aliases": ["by its xref"], "xrefs": ["MESH:D2"]},
+    )
+    build(tmp_path / "theirs", "jsonl", other)
+    found = merged(tmp_path, source, tmp_path / "theirs", on=("MESH", "name"))
+    assert found["D1"].names == ("Cardiomegaly", "Heart Enlargement", "heart enlargement", "big heart")
+    assert found["D2"].names == ("Seizures", "fit", "Shared", "ataxia", "by its xref")
+    assert found["D3"].names == ("Ataxia", "shared")
+    plain = build(tmp_path / "plain", "jsonl", source, merge_with=(tmp_path / "theirs",), merge_on=("MESH",))
+    assert plain["D1"].names == ("Cardiomegaly", "Heart Enlargement")

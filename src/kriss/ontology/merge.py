@@ -4,6 +4,9 @@ Two entities match when they share a key under an xref prefix: the local part of
 (`MESH:D009103` gives `D009103`), or of an entity's own id. One that matches several of ours
 is left out, for its names would make them ambiguous. One that matches none is left out too, or kept as
 an entity of its own: then the result is the union of both, as UMLS is one of many vocabularies.
+
+Under the prefix `NAME` one that no xref matches is matched by what it is called: its preferred name, in any case, must
+be a name of ours. HPO, which knows no ids of MeSH, lends its synonyms to MeSH's diseases so.
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ import pyarrow as pa
 from kriss.errors import Place
 from kriss.ontology.staging import Staging
 from kriss.ontology.store import Ontology
-from kriss.records import Entity
+from kriss.records import Entity, folded
+
+BY_NAME = "NAME"
 
 _BEHIND = 1_000_000
 """Added to the rank of a merged name, so that it comes after all names of ours."""
@@ -37,6 +42,10 @@ def merge(staging: Staging, other: Ontology, prefixes: tuple[str, ...], *, keep_
             for row in wanted.get(key, ()):
                 ours.setdefault(row, set()).add(n)
                 names[n] = entity_id
+    if BY_NAME in {prefix.upper() for prefix in prefixes}:
+        for row, n, entity_id in _called_alike(staging, other, set(ours)):
+            ours.setdefault(row, set()).add(n)
+            names[n] = entity_id
     matched = {row: next(iter(found)) for row, found in ours.items() if len(found) == 1}
     kept = _keep(staging, other, set(ours)) if keep_unmatched else {}
     names |= {n: other.id_at(row) for row, n in kept.items()}
@@ -83,6 +92,19 @@ def _ours(staging: Staging) -> Iterator[tuple[int, str, str, list[str]]]:
     )
     while batch := rows.fetchmany(10_000):
         yield from batch
+
+
+def _called_alike(staging: Staging, other: Ontology, taken: set[int]) -> Iterator[tuple[int, int, str]]:
+    """Yield the entities of `other` whose preferred name is a name of ours: the row, our record and its id."""
+    wanted: dict[str, list[int]] = {}
+    for row in other.rows():
+        if row not in taken:
+            wanted.setdefault(folded(other.name_at(row)), []).append(row)
+    rows = staging.con.cursor().execute("SELECT e.n, e.id, m.text FROM entity e JOIN name m USING (n) ORDER BY ALL")
+    while batch := rows.fetchmany(10_000):
+        for n, entity_id, text in batch:
+            for row in wanted.get(folded(text), ()):
+                yield row, n, entity_id
 
 
 def _add(staging: Staging, other: Ontology, matched: dict[int, int], ids: dict[int, str]) -> int:
