@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,14 @@ from kriss.encoder.pairs import Option
 from kriss.encoder.windows import Sequences
 from kriss.errors import ConfigError, DamagedError, ExistsError, InputError, KrissError, WrongKindError
 from kriss.link.linker import Linker
+from kriss.link.spans import Annotated, Span
 from kriss.records import Mention
 from kriss.rerank import examples as stage
 from kriss.rerank import run as loop
 from kriss.rerank.candidates import Seen
 from kriss.rerank.config import MINI, RerankConfig
 from kriss.rerank.dev import RerankScore, score
+from kriss.rerank.examples import digest_of, labeled_by_hand
 from kriss.rerank.model import CrossEncoder
 from kriss.rerank.run import in_rows, train_reranker
 from kriss.train.log import read_log
@@ -271,3 +274,38 @@ def test_the_command(tiny_model: Path, built: Path, tmp_path: Path, capsys: pyte
     assert "did you mean 'candidates'?" in capsys.readouterr().err
     assert run([*words, *small]) == 1
     assert "--force" in capsys.readouterr().err
+
+
+def test_labeled_mentions_come_first(tiny_model: Path, linker: Linker, tmp_path: Path) -> None:
+    names = [linker.ontology.name_at(row) for row in range(6)]
+    text = " and ".join(names)
+    places = [(text.index(name), text.index(name) + len(name)) for name in names]
+    ids: list[tuple[str, ...]] = [(linker.ontology.id_at(row),) for row in range(6)]
+    ids[4], ids[5] = ("X:404",), (*ids[5], *ids[0])  # one that nobody knows, and one of two
+    spans = tuple(Span(start, end, some) for (start, end), some in zip(places, ids, strict=True))
+    gold = labeled_by_hand([Annotated("paper", text, spans)], linker)
+    assert [(one.entity, one.document, one.mention.surface) for one in gold] == [
+        (row, "paper", names[row]) for row in range(4)
+    ]
+    settings = config(tiny_model, steps=2, batch=6)
+    given = linker.made_for()
+    args = (settings, linker, world().mentions, tmp_path / "examples", given, lambda event: None)
+    examples, _, skipped = loop._examples(*args, gold)
+    documents = Counter(examples.get(place).document for place in range(len(examples)))
+    assert documents["paper"] + skipped >= 4
+    assert documents["paper"]
+    assert len(examples) + skipped == 12
+    assert digest_of(gold) != digest_of(gold[:3])
+
+
+def test_labels_are_asked_for_by_the_command(
+    tiny_model: Path, built: Path, linker: Linker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "gold.jsonl"
+    words = ["rerank", "train", str(built), str(world().mentions), "--out", str(tmp_path / "out")]
+    words += ["--model", str(tiny_model), "--threads", "1", "--gold", str(file)]
+    row = {"id": "1", "text": "some text", "mentions": [{"start": 0, "end": 4, "entity": "X:404"}]}
+    file.write_text(json.dumps(row) + "\n")
+    assert run(words) == 1
+    assert "no mention of an entity that" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

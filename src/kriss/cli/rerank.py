@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kriss.cli.extras import need_training
+from kriss.cli.link import Data
+
+if TYPE_CHECKING:
+    from kriss.link.linker import Linker
+    from kriss.rerank.examples import Labeled
 
 app = typer.Typer(help="Re-rank a linker's candidates.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -35,6 +40,11 @@ def train(
     ] = None,
     steps: Annotated[int | None, typer.Option(metavar="N", help="Batches to train on.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Draws other examples.")] = None,
+    gold: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GOLD", help="Labeled documents to learn from as well: a file, or ncbi-disease:train."),
+    ] = None,
+    data: Data = None,
     threads: Annotated[int, typer.Option(metavar="N", min=0, help="Threads of the linker; 0 for all cores.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was interrupted.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the re-ranker at --out.")] = False,
@@ -56,9 +66,11 @@ def train(
     from kriss.link.linker import Linker
     from kriss.rerank.run import train_reranker
 
+    opened = Linker.load(linker, threads=threads)
+    labeled = _labeled(gold, data, opened) if gold else []
     with TrainProgress() as progress:
         report = train_reranker(
-            chosen, Linker.load(linker, threads=threads), mentions, out, resume=resume, force=force, progress=progress
+            chosen, opened, mentions, out, gold=labeled, resume=resume, force=force, progress=progress
         )
     kept = (
         f"best on dev at step {report.best_step:,}" if report.after else "no dev mentions, so the last weights are kept"
@@ -75,6 +87,19 @@ def train(
         f"{tuned['spared']:.0%} are not asked about"
     )
     typer.echo(f"put it into the linker: kriss rerank attach {linker} {out}")
+
+
+def _labeled(sources: list[str], data: Path | None, linker: Linker) -> list[Labeled]:
+    from kriss.errors import InputError
+    from kriss.evaluate.datasets import documents
+    from kriss.rerank.examples import labeled_by_hand
+
+    found = labeled_by_hand(documents(sources, None, data), linker)
+    if not found:
+        raise InputError(
+            f"{', '.join(sources)}: no mention of an entity that {linker.artifact.path} has; leave out --gold"
+        )
+    return found
 
 
 @app.command()

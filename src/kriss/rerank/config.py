@@ -35,16 +35,16 @@ class RerankConfig:
     """How often each mention is seen."""
     steps: int = 200
     """If not 0, so many steps instead of `epochs`."""
-    learning_rate: float = 5e-5
+    learning_rate: float = 1e-4
     warmup: float = 0.1
     """Share of the steps in which the learning rate rises; then it falls to 0 in a straight line."""
     weight_decay: float = 0.0
     clip: float = 1.0
     """Gradients longer than this are shortened to it."""
     dropout: float = 0.1
-    p_mask: float = 0.2
+    p_mask: float = 0.1
     p_replace: float = 0.2
-    p_same_prototype: float = 0.0
+    p_same_prototype: float = 0.3
     """Share of the mentions whose candidates may show a prototype that is spelled as the mention."""
     p_same_name: float = 0.5
     """Share of the mentions whose candidates may have the mention's spelling among the names of their reference."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ import pyarrow.parquet as pq
 
 from kriss.encoder.pairs import Option
 from kriss.errors import ConfigError, DamagedError
+from kriss.link.given import storable
 from kriss.link.linker import Linker
+from kriss.link.spans import Annotated
 from kriss.mine.store import mentions_of
 from kriss.ontology import Ontology
 from kriss.records import Entity, Mention
@@ -50,7 +53,7 @@ Progress = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True, slots=True)
 class Labeled:
-    """A mined mention; nobody labeled it, but its name has one meaning."""
+    """A mention whose entity is known: nobody labeled a mined one, but its name has one meaning."""
 
     entity: int
     document: str
@@ -87,6 +90,23 @@ def read_labeled(file: pq.ParquetFile, ontology: Ontology, split: str, most: int
             if row is not None:
                 found.append(Labeled(row, document, Mention(*text)))
     return found
+
+
+def labeled_by_hand(documents: Iterable[Annotated], linker: Linker) -> list[Labeled]:
+    """Return the mentions of documents that name one entity, if the linker has it in its ontology."""
+    found = []
+    for document in documents:
+        for span in document.spans:
+            known = linker.find_id(span.entities[0]) if len(span.entities) == 1 else None
+            row = None if known is None else linker.ontology.row_of(known)
+            if row is not None:
+                found.append(Labeled(row, document.id, storable(Mention.at(document.text, span.start, span.end))))
+    return found
+
+
+def digest_of(labeled: Iterable[Labeled]) -> str:
+    """Return a name for what the mentions say."""
+    return sha256(json.dumps([astuple(one) for one in labeled]).encode()).hexdigest()
 
 
 class ExampleMaker:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from kriss.mine.store import open_mentions
 from kriss.records import Mention
 from kriss.rerank.config import RerankConfig, check
 from kriss.rerank.dev import RerankScore, score
-from kriss.rerank.examples import ExampleMaker, Examples, Labeled, build_examples, chosen, read_labeled
+from kriss.rerank.examples import ExampleMaker, Examples, Labeled, build_examples, chosen, digest_of, read_labeled
 from kriss.rerank.losses import rerank_loss
 from kriss.rerank.model import CrossEncoder
 from kriss.rerank.prepare import make_usable
@@ -61,11 +61,15 @@ def train_reranker(
     mentions: Path,
     out: Path,
     *,
+    gold: Sequence[Labeled] = (),
     resume: bool = False,
     force: bool = False,
     progress: Progress = lambda event: None,
 ) -> RerankReport:
-    """Train a re-ranker on mined mentions with the linker's candidates, and write it to `out`."""
+    """Train a re-ranker on mined mentions with the linker's candidates, and write it to `out`.
+
+    `gold` are mentions that a person labeled: all of them are taken, and mined ones fill the rest of the steps.
+    """
     check(config)
     check_target(out, force=force)
     progress({"event": "prepare"})
@@ -73,6 +77,7 @@ def train_reranker(
         "linker": linker.artifact.digest,
         "mentions": open_artifact(mentions, "mentions").digest,
         **linker.made_for(),
+        **({"gold": digest_of(gold)} if gold else {}),
     }
     open_mentions(mentions, linker.ontology).close()
     linker.link([Mention.bare(linker.ontology.name_at(0))], top=1)  # refuses an encoder that is not the linker's own
@@ -83,7 +88,7 @@ def train_reranker(
     if not resume:
         shutil.rmtree(work, ignore_errors=True)
     try:
-        examples, dev, skipped = _examples(config, linker, mentions, work / _EXAMPLES, given, progress)
+        examples, dev, skipped = _examples(config, linker, mentions, work / _EXAMPLES, given, progress, gold)
         run = _Run(config, examples, dev, skipped, model, work, progress, given)
         run.start(begun)
         run.go()
@@ -96,7 +101,13 @@ def train_reranker(
 
 
 def _examples(
-    config: RerankConfig, linker: Linker, mentions: Path, folder: Path, given: Mapping[str, str], progress: Progress
+    config: RerankConfig,
+    linker: Linker,
+    mentions: Path,
+    folder: Path,
+    given: Mapping[str, str],
+    progress: Progress,
+    gold: Sequence[Labeled] = (),
 ) -> tuple[Examples, Examples, int]:
     """Return the examples of the train split, those of the dev split, and how many of the former there could not be."""
     file = open_mentions(mentions, linker.ontology)
@@ -105,6 +116,8 @@ def _examples(
     made, missing = {}, {}
     for split, count in wanted.items():
         labeled = chosen(read_labeled(file, linker.ontology, split, config.mentions_per_entity), count, config.seed)
+        if split == "train" and gold:
+            labeled = (chosen(gold, count, config.seed) + labeled)[: count or None]
         maker = ExampleMaker(linker, config, split, training=split == "train")
         made[split] = build_examples(folder / split, labeled, maker, linker, stamp, progress)
         missing[split] = len(labeled) - len(made[split])
