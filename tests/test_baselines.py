@@ -378,8 +378,8 @@ class Reader:
         self.read: list[list[str]] = []
 
     def __call__(self, mentions: Any, options: Any) -> list[str]:
-        self.read.append([option.entity.id for option in options[0]])
-        return self.read[-1]
+        self.read += [[option.entity.id for option in some] for some in options]
+        return [one for some in self.read for one in some]
 
     def scores(self, ids: list[str]) -> Any:
         return np.array([sorted(ids).index(one) for one in ids], dtype=np.float32)

@@ -231,7 +231,7 @@ def test_what_is_refused(
         train_reranker(settings, linker, here.ontology.artifact.path, out)
     with pytest.raises(KrissError, match="was not mined with the ontology"):
         train_reranker(settings, Linker.load(clinic, threads=1), here.mentions, out)
-    with pytest.raises(InputError, match="no training mentions"):
+    with pytest.raises(InputError, match="has another name to be found by"):
         train_reranker(settings, Linker.load(clinic, threads=1), clinic.parent / "mentions", out)
     assert list(tmp_path.iterdir()) == []
     with monkeypatch.context() as patch:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,14 +21,17 @@ from kriss import Linker
 from kriss.artifacts import open_artifact, verify
 from kriss.cli import run
 from kriss.encoder.cross import OnnxCrossEncoder, cross_file
+from kriss.encoder.export import trace as graph_of
 from kriss.encoder.pairs import Option, PairConfig, Pairs
+from kriss.encoder.quantize import quantize
 from kriss.encoder.windows import Sequences
-from kriss.errors import ArtifactError, ConfigError, DamagedError, ExistsError
+from kriss.errors import ArtifactError, ConfigError, DamagedError, DriftError, ExistsError
 from kriss.index.logistic import Logistic
 from kriss.link.rerank import Blend, Reranker, blended, lead
 from kriss.link.search import Hit
 from kriss.mine.store import open_mentions
 from kriss.records import Entity, Mention
+from kriss.rerank import export
 from kriss.rerank.attach import attach
 from kriss.rerank.config import RerankConfig
 from kriss.rerank.examples import Labeled, read_labeled
@@ -84,7 +89,10 @@ def test_a_blend_is_kept(tmp_path: Path) -> None:
     blend = Blend(8, 0.04, 0.93, Logistic(-1.5, 2.0, 3.25), "int8")
     blend.save(tmp_path)
     assert Blend.load(tmp_path) == blend
-    for damage in ("", "{}", "[1]", '{"candidates": 8}', json.dumps({"candidates": "many"})):
+    whole = json.loads((tmp_path / "blend.json").read_text())
+    changed = [{"candidates": 0}, {"weight": float("nan")}, {"precision": "fp64"}, {"fit": []}]
+    damaged = [json.dumps(whole | one) for one in changed]
+    for damage in ("", "{}", "[1]", '{"candidates": 8}', json.dumps({"candidates": "many"}), *damaged):
         (tmp_path / "blend.json").write_text(damage)
         with pytest.raises(DamagedError, match="train the re-ranker again"):
             Blend.load(tmp_path)
@@ -145,7 +153,8 @@ class Fixed:
 
 def case(scores: list[float], gold: int, likely: float, *, known: bool = False) -> tuple[Labeled, Case]:
     option = Option(Entity("E", "x"), Mention.bare("x"))
-    return Labeled(0, "d", MENTION), Case([option] * len(scores), np.array(scores), gold, likely, known)
+    figures = np.array(scores)
+    return Labeled(0, "d", MENTION), Case([option] * len(scores), figures, figures, gold, likely, known)
 
 
 def tuned(cases: list[tuple[Labeled, Case]], *scores: float) -> Any:
@@ -161,7 +170,8 @@ def test_what_helps_is_chosen_and_the_sure_ones_are_spared() -> None:
     assert (found.linker, found.reranked, found.always, found.recall) == (0.5, 1.0, 1.0, 1.0)
     assert found.unseen == (0.0, 1.0)
     assert found.blend.candidates == CANDIDATES[0]
-    assert found.blend.weight == 0.02  # the least that suffices: 4 times it makes up for 0.05
+    # the scores are 0.325 apart in the median; the least share of it that suffices: 4 times that makes up for 0.05
+    assert found.blend.weight == pytest.approx(0.04 * 0.325)
     assert found.blend.sure == 0.99
     assert found.spared == 0.5
 
@@ -194,7 +204,8 @@ def test_the_choice_is_the_best_of_all(seed: int) -> None:
         ]
         return float(np.mean(right))
 
-    best = max(accuracy(count, weight) for count in CANDIDATES for weight in WEIGHTS)
+    spread = float(np.median([one.scores[0] - one.scores[min(7, len(one.scores) - 1)] for _, one in cases])) or 1.0
+    best = max(accuracy(count, weight * spread) for count in CANDIDATES for weight in WEIGHTS)
     assert found.always == pytest.approx(best, abs=1e-4)
     assert accuracy(found.blend.candidates, found.blend.weight) == pytest.approx(best)
     assert found.reranked >= found.always - 0.002 - 1e-9
@@ -250,10 +261,11 @@ def test_candidates_are_ordered_as_the_equation_says(trained: tuple[Path, Path])
     assert blend.weight == 0 or moved
 
 
-def test_it_rises_on_dev_or_is_not_used(trained: tuple[Path, Path]) -> None:
+def test_accuracy_rises_on_dev(trained: tuple[Path, Path]) -> None:
     facts = open_artifact(trained[1], "reranker").facts["tuning"]
-    assert facts["reranked"] >= facts["linker"] - 0.002
-    assert facts["always"] <= facts["recall"]
+    assert facts["linker"] < facts["always"] <= facts["recall"]
+    assert facts["reranked"] >= facts["always"] - 0.002
+    assert facts["unseen"]["reranked"] > facts["unseen"]["linker"]
 
 
 def test_an_answer_does_not_depend_on_its_company(trained: tuple[Path, Path]) -> None:
@@ -271,12 +283,75 @@ def test_whoever_is_sure_is_not_asked_about(trained: tuple[Path, Path]) -> None:
     assert linker.with_options(rerank=True, rerank_sure=0.0).link(asked) == linker.link(asked)
 
 
-def test_learned_examples_are_read_too(trained: tuple[Path, Path], tmp_path: Path) -> None:
+def weighing(linker: Path, **changes: Any) -> None:
+    """Let the re-ranker of a linker count otherwise."""
+    blend = Blend.load(linker / "reranker")
+    replace(blend, **changes).save(linker / "reranker")
+    manifest = json.loads((linker / "reranker" / "manifest.json").read_text())
+    manifest["files"]["blend.json"]["bytes"] = (linker / "reranker" / "blend.json").stat().st_size
+    (linker / "reranker" / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_what_a_person_said_stays_first(trained: tuple[Path, Path], tmp_path: Path) -> None:
     folder = shutil.copytree(trained[0], tmp_path / "linker")
+    weighing(folder, weight=5.0, candidates=8)
     linker = Linker.load(folder, threads=1, rerank=True, rerank_sure=2.0)
-    linker.add(Mention("an ", "unheard ailment", " of our own"), "NEW:1", name="unheard ailment")
-    [link] = linker.link([Mention("an ", "unheard ailment", " of theirs")])
-    assert "NEW:1" in {candidate.entity for candidate in link.candidates}
+    new = Mention("an ", "unheard ailment", " of our own")
+    known = [Mention("some ", f"odd thing {n}", " there") for n in range(8)]
+    linker.add(new, "NEW:1", name="unheard ailment")
+    for n, mention in enumerate(known):
+        linker.add(mention, linker.ontology.id_at(n))
+    assert linker.link([new])[0].entity == "NEW:1"
+    assert [link.entity for link in linker.link(known)] == [linker.ontology.id_at(n) for n in range(8)]
+    asked = [one.mention for one in dev_mentions(linker, 12)]
+    moved = [
+        a.entity != b.entity
+        for a, b in zip(linker.link(asked), linker.with_options(rerank=False).link(asked), strict=True)
+    ]
+    assert any(moved)  # it has its say elsewhere
+
+
+def test_a_re_ranker_that_counts_for_nothing_changes_nothing(trained: tuple[Path, Path], tmp_path: Path) -> None:
+    folder = shutil.copytree(trained[0], tmp_path / "linker")
+    weighing(folder, weight=0.0)
+    linker = Linker.load(folder, threads=1)
+    asked = [one.mention for one in dev_mentions(linker, 12)]
+    assert linker.with_options(rerank=True, rerank_sure=2.0).link(asked) == linker.link(asked)
+
+
+def test_how_likely_an_answer_is_hardly_depends_on_how_many_are_read(trained: tuple[Path, Path]) -> None:
+    linker = Linker.load(trained[0], threads=1, rerank=True, rerank_sure=2.0)
+    asked = [one.mention for one in dev_mentions(linker, 30)]
+    means = [np.mean([link.probability for link in linker.with_options(rerank_top=top).link(asked)]) for top in (4, 16)]
+    assert abs(means[0] - means[1]) < 0.2
+
+
+def test_a_graph_that_orders_otherwise_is_not_used(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = CrossEncoder.from_pretrained(str(tiny_model), PairConfig(24, 24, 16))
+    model.save(tmp_path)
+    options = [Option(Entity(f"E{n}", "name " * n), Mention.bare("old " * n)) for n in range(1, 9)]
+    pairs = model.pairs([MENTION] * 4, [options] * 4)
+    real, trace = quantize, graph_of
+
+    def bad(source: Path, target: Path, sequences: Any) -> None:
+        real(source, target, sequences)
+        graph = onnx.load(target)
+        for tensor in graph.graph.initializer:  # turn every matrix round
+            if tensor.data_type == onnx.TensorProto.INT8 and len(tensor.raw_data) > 64:
+                tensor.raw_data = tensor.raw_data[::-1]
+        onnx.save(graph, target)
+
+    monkeypatch.setattr(export, "quantize", bad)
+    facts = export_reranker(model, tmp_path, pairs, [8] * 4)
+    assert facts["precision"] == "fp32"
+    assert not cross_file(tmp_path, "int8").exists()
+    other = CrossEncoder.from_pretrained(str(tiny_model), PairConfig(24, 24, 16))
+    torch.nn.init.normal_(other.classifier.classifier.weight, std=3.0)
+    monkeypatch.setattr(export, "trace", lambda graph, *rest: trace(export._Graph(other), *rest))
+    with pytest.raises(DriftError, match="is off by"):
+        export_reranker(model, tmp_path, pairs, [8] * 4)
 
 
 def test_what_is_refused(trained: tuple[Path, Path], clinic: Path, built: Path, tmp_path: Path) -> None:

@@ -56,6 +56,12 @@ class Fit(Logistic):
     """Accuracy where the index has no prototype of that spelling."""
     known: float
 
+    def likely(self, dense: Floats, first: int) -> float:
+        """Return how likely a candidate is right, by its dense score and its lead over the best of the others."""
+        others = np.delete(dense, first)
+        margin = dense[first] - others.max() if len(others) else abs(dense[first])
+        return float(self.probability(np.array(dense[first]), np.array(margin)))
+
     @property
     def right(self) -> float:
         """Accuracy over both halves, twice."""

@@ -28,7 +28,7 @@ class LinkConfig:
     rerank: bool = False
     """Let the re-ranker that stands in the linker read the first candidates together with the mention."""
     rerank_top: int | None = None
-    """How many it reads; None is what did best on dev mentions."""
+    """If it is asked, how many it reads; None is what did best on dev mentions."""
     rerank_sure: float | None = None
     """It is not asked where the linker's own answer is at least so likely: 2 for always, None for what dev mentions
     allow."""
@@ -55,7 +55,7 @@ def check(config: LinkConfig) -> None:
     if config.rerank_top is not None and config.rerank_top < 2:
         raise ConfigError(f"'rerank_top' is at least 2, not {config.rerank_top}: among fewer there is no choice")
     if config.rerank_sure is not None and not config.rerank_sure >= 0:
-        raise ConfigError(f"'rerank_sure' is a probability, or 2 for never, not {config.rerank_sure}")
+        raise ConfigError(f"'rerank_sure' is a probability, or 2 to ask always, not {config.rerank_sure}")
     for name in ("ngrams", "gold"):
         value = getattr(config, name)
         if value is not None and not 0 <= value < float("inf"):

@@ -111,7 +111,7 @@ class Linker:
             self._reranker = Reranker(self.artifact.path / RERANKER, self.made_for(), self._threads)
 
     def made_for(self) -> dict[str, str]:
-        """Return the digests of the ontology and the encoder whose candidates a re-ranker learns to order."""
+        """Return what a re-ranker that orders the candidates of this linker must have been trained for."""
         return made_for(self.artifact, self.ontology.artifact)
 
     def _allowed_rows(self, config: LinkConfig) -> NDArray[np.bool_] | None:
@@ -182,11 +182,8 @@ class Linker:
 
     def _likely(self, hits: Sequence[Hit]) -> float:
         """Return how likely the first candidate is right, by its score and its lead."""
-        if not hits:
-            return 0.0
-        best = hits[0].dense
-        margin = best - max(hit.dense for hit in hits[1:]) if len(hits) > 1 else abs(best)
-        return float(self.calibration.fit(self.context).probability(np.array(best), np.array(margin)))
+        dense = np.array([hit.dense for hit in hits])
+        return self.calibration.fit(self.context).likely(dense, 0) if hits else 0.0
 
     def _read(self) -> int:
         """Return how many candidates are re-ranked."""
@@ -197,9 +194,14 @@ class Linker:
     def _reranked(
         self, mentions: Sequence[Mention], found: Sequence[list[Hit]], likely: Sequence[float], learned: Snapshot
     ) -> list[Answer]:
-        """Return the candidates as a re-ranker orders them, or as they are."""
+        """Return the candidates as a re-ranker orders them, or as they are.
+
+        Where a learned example comes first it stays there: a person said so, and the re-ranker knows nothing of it.
+        """
         if not self.config.rerank or self._reranker is None:
             return [Answer(hits, None) for hits in found]
+        taught = [bool(hits) and hits[0].row >= len(self._index) for hits in found]
+        likely = [np.inf if said else share for said, share in zip(taught, likely, strict=True)]
 
         def option(hit: Hit) -> Option:
             added = isinstance(hit.entity, str)

@@ -55,7 +55,11 @@ def digest_of_encoder(artifact: Artifact, weight: np.float32) -> str:
 
 
 def made_for(artifact: Artifact, ontology: Artifact) -> dict[str, str]:
-    """Return the digests of the ontology and the encoder whose candidates a re-ranker learns to order."""
+    """Return what the candidates of a linker and their scores depend on, each under its name."""
     if len(artifact.inputs) < 3 or "sha256" not in artifact.inputs[2]:
         raise DamagedError(f"{artifact.path / MANIFEST} does not name its encoder; build the linker again")
-    return {"ontology": ontology.digest, "encoder": str(artifact.inputs[2]["sha256"])}
+    return {
+        "ontology": ontology.digest,
+        "encoder": str(artifact.inputs[2]["sha256"]),
+        "weight of references": str(weight_of_references(artifact)),
+    }

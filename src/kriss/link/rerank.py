@@ -39,7 +39,7 @@ class Blend:
     sure: float
     """Where the linker's own answer is at least so likely, nobody is asked; above 1 always."""
     fit: Logistic
-    """How likely an answer is right, by its score and by its lead over the second."""
+    """How likely an answer is right, by its score of Eq. 4 and by the lead of its sum over the second."""
     precision: Precision
 
     def save(self, folder: Path) -> None:
@@ -53,7 +53,10 @@ class Blend:
             values = json.loads((folder / BLEND).read_text(encoding="utf-8"))
             fit = Logistic(**{name: float(value) for name, value in values["fit"].items()})
             weights = float(values["weight"]), float(values["sure"])
-            return cls(int(values["candidates"]), *weights, fit, values["precision"])
+            found = cls(int(values["candidates"]), *weights, fit, values["precision"])
+            if found.candidates < 2 or not np.isfinite(weights).all() or found.precision not in ("fp32", "int8"):
+                raise ValueError(f"it has {values}")
+            return found
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DamagedError(f"{folder / BLEND} cannot be read ({error}); train the re-ranker again") from None
 
@@ -109,13 +112,13 @@ class Reranker:
     ) -> list[Answer]:
         """Return the answers for mentions, of which the linker thinks its own so `likely`.
 
-        `candidates` and `sure` are taken from the blend unless they are given.
+        `candidates` and `sure` are taken from the blend unless they are given. One whose weight is 0 has no say.
         """
         count = self.blend.candidates if candidates is None else candidates
         limit = self.blend.sure if sure is None else sure
         asked = [number for number, hits in enumerate(found) if len(hits) > 1 and not likely[number] >= limit]
         answers = [Answer(list(hits), None) for hits in found]
-        if not asked:
+        if not asked or not self.blend.weight:
             return answers
         options = [[option(hit) for hit in found[number][:count]] for number in asked]
         scores = self._cross.scores(self._cross.pairs([mentions[number] for number in asked], options))
@@ -131,7 +134,7 @@ class Reranker:
         gained = self.blend.weight * (cross - cross.min())
         order = np.argsort(-scores, kind="stable").tolist()
         ordered = [replace(read[place], score=read[place].score + float(gained[place])) for place in order]
-        likely = self.blend.fit.probability(scores.max(), np.array(lead(scores)))
+        likely = self.blend.fit.probability(np.array(ordered[0].dense), np.array(lead(scores)))
         return Answer([*ordered, *hits[len(cross) :]], float(likely))
 
 

@@ -228,10 +228,17 @@ def chosen(labeled: Sequence[Labeled], count: int, seed: int) -> list[Labeled]:
 def _check_stamp(file: Path, stamp: Mapping[str, Any]) -> None:
     """Refuse examples that were made in another way than they would be now."""
     if not file.is_file():
+        if any(file.parent.glob("block-*")):
+            raise DamagedError(
+                f"{file} is missing, so who knows how the examples beside it were made; --force starts anew"
+            )
         draft = file.with_suffix(".tmp")
         draft.write_text(json.dumps(stamp), encoding="utf-8")
         draft.rename(file)
-    before = json.loads(file.read_text(encoding="utf-8"))
+    try:
+        before = dict(json.loads(file.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise DamagedError(f"{file} cannot be read ({error}); start anew with --force") from None
     for key, value in stamp.items():
         if before.get(key) != value:
             raise ConfigError(

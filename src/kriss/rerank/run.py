@@ -25,7 +25,7 @@ from kriss.rerank.dev import RerankScore, score
 from kriss.rerank.examples import ExampleMaker, Examples, Labeled, build_examples, chosen, digest_of, read_labeled
 from kriss.rerank.losses import rerank_loss
 from kriss.rerank.model import CrossEncoder
-from kriss.rerank.prepare import make_usable
+from kriss.rerank.prepare import check_usable, make_usable
 from kriss.train import checkpoint
 from kriss.train.curves import draw_curves
 from kriss.train.log import BOARD, LOG, Log, Progress
@@ -68,7 +68,7 @@ def train_reranker(
 ) -> RerankReport:
     """Train a re-ranker on mined mentions with the linker's candidates, and write it to `out`.
 
-    `gold` are mentions that a person labeled: all of them are taken, and mined ones fill the rest of the steps.
+    `gold` are mentions that a person labeled: they are at most half of what is learned from.
     """
     check(config)
     check_target(out, force=force)
@@ -77,10 +77,12 @@ def train_reranker(
         "linker": linker.artifact.digest,
         "mentions": open_artifact(mentions, "mentions").digest,
         **linker.made_for(),
-        **({"gold": digest_of(gold)} if gold else {}),
+        "gold": digest_of(gold),
     }
     open_mentions(mentions, linker.ontology).close()
     linker.link([Mention.bare(linker.ontology.name_at(0))], top=1)  # refuses an encoder that is not the linker's own
+    judges = _judges(config, linker, mentions)
+    check_usable(linker, judges.labeled, mentions)
     work = out.parent / f".{out.name}.training"
     begun = _begun(work, resume=resume, force=force)
     torch.manual_seed(config.seed)
@@ -92,7 +94,7 @@ def train_reranker(
         run = _Run(config, examples, dev, skipped, model, work, progress, given)
         run.start(begun)
         run.go()
-        run.finish(out, linker, mentions, force=force)
+        run.finish(out, linker, mentions, judges, len(gold), force=force)
     except BaseException:
         if checkpoint.newest(work) is None and not any(work.rglob("block-*")):  # nothing to go on from
             shutil.rmtree(work, ignore_errors=True)
@@ -117,13 +119,33 @@ def _examples(
     for split, count in wanted.items():
         labeled = chosen(read_labeled(file, linker.ontology, split, config.mentions_per_entity), count, config.seed)
         if split == "train" and gold:
-            labeled = (chosen(gold, count, config.seed) + labeled)[: count or None]
+            labeled = (chosen(gold, count // 2, config.seed) + labeled)[: count or None]
         maker = ExampleMaker(linker, config, split, training=split == "train")
         made[split] = build_examples(folder / split, labeled, maker, linker, stamp, progress)
         missing[split] = len(labeled) - len(made[split])
     if not len(made["train"]):
         raise InputError(f"{mentions} has no training mentions whose entities have other prototypes: mine more text")
     return made["train"], made["dev"], missing["train"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Judges:
+    """Mentions to choose by how the re-ranker is used."""
+
+    split: str
+    labeled: list[Labeled]
+
+
+def _judges(config: RerankConfig, linker: Linker, mentions: Path) -> _Judges:
+    """Return mentions of the dev split; without one, those of the train split that are not learned from, if any."""
+    file = open_mentions(mentions, linker.ontology)
+    for split in ("dev", "train"):
+        labeled = chosen(read_labeled(file, linker.ontology, split, config.mentions_per_entity), 0, config.seed)
+        if split == "dev" and labeled:
+            return _Judges(split, labeled[: config.dev_queries])
+    seen = config.steps * config.batch or len(labeled)
+    fresh = labeled[seen:][: config.dev_queries]
+    return _Judges("train, unseen", fresh) if fresh else _Judges("train", labeled[: config.dev_queries])
 
 
 class _Run:
@@ -256,14 +278,16 @@ class _Run:
         kept = f"the last good checkpoint is {last}" if last else "no checkpoint was written yet"
         return f"{what} at step {self.step + 1}: lower the learning rate; {kept}"
 
-    def finish(self, out: Path, linker: Linker, mentions: Path, *, force: bool) -> None:
+    def finish(self, out: Path, linker: Linker, mentions: Path, judges: _Judges, gold: int, *, force: bool) -> None:
         """Write the artifact: the weights that were best on dev, or the last if there is no dev set."""
         if self.log:
             self.log.close()
         if len(self.dev) and (best := checkpoint.read_best(self.work)):
             self.model.load_state_dict(best)
         sources = (("linker", linker.artifact.path), ("mentions", mentions))
-        inputs = [{"name": path.name, "sha256": self.given[kind]} for kind, path in sources]
+        inputs: list[dict[str, Any]] = [{"name": path.name, "sha256": self.given[kind]} for kind, path in sources]
+        if gold:
+            inputs.append({"name": "gold", "mentions": gold, "sha256": self.given["gold"]})
         report = self.report(out)
         config, seed = to_mapping(self.config), self.config.seed
         with (
@@ -271,7 +295,7 @@ class _Run:
             create(out, "reranker", config=config, inputs=inputs, seed=seed, force=force) as draft,
         ):
             self.model.cpu().save(draft.path)
-            usable = make_usable(self.model, linker, self._asked(linker, mentions), draft.path)
+            usable = make_usable(self.model, linker, judges.labeled, draft.path)
             shutil.copy(self.work / LOG, draft.path / LOG)
             draw_curves(self.log.entries if self.log else [], draft.path / "curves.png")
             if (self.work / BOARD).is_dir():
@@ -285,19 +309,10 @@ class _Run:
                 "dev_before": self.before.flat() if self.before else {},
                 "dev": self.after.flat() if self.after else {},
                 **usable,
+                "tuned_on": judges.split,
             }
             self.tuning = usable["tuning"]
         shutil.rmtree(self.work, ignore_errors=True)
-
-    def _asked(self, linker: Linker, mentions: Path) -> list[Labeled]:
-        """Return mentions to choose by how the re-ranker is used: of the train split if there are no others."""
-        file = open_mentions(mentions, linker.ontology)
-        config = self.config
-        for split in ("dev", "train"):
-            labeled = read_labeled(file, linker.ontology, split, config.mentions_per_entity)
-            if labeled:
-                break
-        return chosen(labeled, config.dev_queries, config.seed)
 
     def report(self, out: Path) -> RerankReport:
         """Return what came of the run."""

@@ -1,10 +1,10 @@
 """How to use a re-ranker: chosen on mentions of the dev split, which nobody labeled and no training saw.
 
 Each mention is asked twice, as in `kriss.index.calibrate`: once without the prototypes and the names that are
-spelled as it is, so that other names must lead to its entity, and once with them. The linker's candidates are in its
-own order, likeness in spelling included. Of all numbers of candidates and all weights, those with the best accuracy
-over both halves are taken, the smallest first; then the least certainty of the linker from which on asking the
-re-ranker changes next to nothing.
+spelled as it is, so that other names must lead to its entity, and once with them. The linker's candidates are its best
+by Eq. 4, in the order that likeness in spelling gives them. Of all numbers of candidates and all weights, those with
+the best accuracy over both halves are taken, the smallest first; then the least certainty of the linker from which on
+asking the re-ranker changes next to nothing.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ from kriss.rerank.examples import Labeled, without_names
 from kriss.train.names import name_key
 
 CANDIDATES = (2, 4, 8, 16)
-WEIGHTS = (0.0, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 10.0)
-"""Weights that are tried; with the last the linker's order counts for nothing."""
+WEIGHTS = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56)
+"""Weights that are tried, as shares of the usual distance between the linker's first and eighth candidate."""
+_EIGHTH = 7
 _DEEP = 32
 """Candidates of Eq. 4 that likeness in spelling may bring among the first."""
 _COST = 0.002
 """What sparing the re-ranker may cost in accuracy."""
+_ENOUGH = 20
+"""Answers that a probability is fitted on, at least."""
 _ALWAYS = 2.0
 """A certainty that no answer has."""
 Floats = NDArray[np.float64]
@@ -45,7 +48,10 @@ class Case:
     """A dev mention as it is asked, with the linker's candidates in their order."""
 
     options: list[Option]
+    dense: Floats
+    """The scores of Eq. 4."""
     scores: Floats
+    """These and likeness in spelling: the linker's order."""
     gold: int
     """The place of the correct entity; -1 if it is not there."""
     likely: float
@@ -71,6 +77,8 @@ class Tuning:
     """With the correct entity among the candidates that are read."""
     spared: float
     """For which the re-ranker is not asked."""
+    left_out: int
+    """Mentions that are in none of these figures, for nothing speaks for their entities but their own spelling."""
     unseen: tuple[float, float]
     """The accuracy before and after where no name is spelled as the mention."""
 
@@ -112,9 +120,10 @@ def dev_cases(linker: Linker, labeled: Sequence[Labeled]) -> list[tuple[Labeled,
             keys = frozenset[str]() if known else hidden[number]
             case = Case(
                 options=[_option(linker, found[at], keys) for at in order],
+                dense=dense[order],
                 scores=scores[order],
                 gold=next((rank for rank, at in enumerate(order) if found[at].entity == one.entity), -1),
-                likely=_likely(linker, dense, order[0]),
+                likely=linker.calibration.fit(linker.context).likely(dense, order[0]),
                 known=known,
             )
             cases.append((one, case))
@@ -126,37 +135,35 @@ def _option(linker: Linker, seen: Seen, hidden: frozenset[str]) -> Option:
     return Option(without_names(linker.ontology.at(seen.entity), hidden), prototype)
 
 
-def _likely(linker: Linker, dense: Floats, first: int) -> float:
-    others = np.delete(dense, first)
-    margin = dense[first] - others.max() if len(others) else abs(dense[first])
-    return float(linker.calibration.fit(linker.context).probability(dense[first], np.array(margin)))
-
-
-def tune(pairs: Pairs, scores: Scores, cases: Sequence[tuple[Labeled, Case]], precision: Precision) -> Tuning:
+def tune(
+    pairs: Pairs, scores: Scores, cases: Sequence[tuple[Labeled, Case]], precision: Precision, left_out: int = 0
+) -> Tuning:
     """Choose how to use a re-ranker by at least one dev mention."""
     mentions, options = [one.mention for one, _ in cases], [case.options for _, case in cases]
     flat = scores(pairs(mentions, options)).astype(np.float64)
     cross = np.split(flat, np.cumsum([len(some) for some in options])[:-1])
     asked = [case for _, case in cases]
-    trials = [(count, weight) for count in CANDIDATES for weight in WEIGHTS]
+    scale = _scale(asked)
+    trials = [(count, weight * scale) for count in CANDIDATES for weight in WEIGHTS]
     right = {trial: _right(asked, cross, *trial) for trial in trials}
     best = max(trials, key=lambda trial: right[trial].mean())  # the first of equals: the smallest
     count, weight = best
     first = np.array([case.gold == 0 for case in asked])
     likely = np.array([case.likely for case in asked])
-    sure = _sure(first, right[best], likely)
+    sure = _sure(first, right[best], likely) if weight else 0.0
     after = np.where(likely >= sure, first, right[best])
     unseen = np.array([not case.known for case in asked])
-    fit = _chance(asked, cross, count, weight, right[best])
+    fit = _chance(asked, cross, count, weight, right[best], likely < sure)
     return Tuning(
         blend=Blend(count, weight, sure, fit, precision),
         mentions=len(asked) // 2,
         linker=_share(first),
         reranked=_share(after),
         always=_share(right[best]),
-        alone=_share(_right(asked, cross, count, WEIGHTS[-1])),
+        alone=_share(np.array([int(own[:count].argmax()) == c.gold for c, own in zip(asked, cross, strict=True)])),
         recall=_share(np.array([0 <= case.gold < count for case in asked])),
         spared=_share(likely >= sure),
+        left_out=left_out,
         unseen=(_share(first[unseen]), _share(after[unseen])),
     )
 
@@ -180,11 +187,31 @@ def _sure(before: NDArray[np.bool_], after: NDArray[np.bool_], likely: Floats) -
     return float(likely[order[last[-1]]]) if last else _ALWAYS
 
 
+def _scale(cases: Sequence[Case]) -> float:
+    """Return how far apart the linker's scores usually are: encoders differ in that."""
+    spread = float(np.median([case.scores[0] - case.scores[: _EIGHTH + 1][-1] for case in cases]))
+    return spread if spread > 0 else 1.0
+
+
 def _chance(
-    cases: Sequence[Case], cross: Sequence[Floats], count: int, weight: float, right: NDArray[np.bool_]
+    cases: Sequence[Case],
+    cross: Sequence[Floats],
+    count: int,
+    weight: float,
+    right: NDArray[np.bool_],
+    asked: NDArray[np.bool_],
 ) -> Logistic:
-    sums = [blended(case.scores[:count], own[:count], weight) for case, own in zip(cases, cross, strict=True)]
-    return Logistic.fitted(np.array([own.max() for own in sums]), np.array([lead(own) for own in sums]), right)
+    """Return how likely an answer is right where the re-ranker was asked, or anywhere if it hardly ever is.
+
+    The score is that of Eq. 4: unlike the sum it does not depend on how many candidates are read.
+    """
+    figures = []
+    for case, own in zip(cases, cross, strict=True):
+        sums = blended(case.scores[:count], own[:count], weight)
+        figures.append((case.dense[int(sums.argmax())], lead(sums)))
+    score, margin = np.array(figures).T
+    some = asked if asked.sum() >= _ENOUGH else np.ones_like(asked)
+    return Logistic.fitted(score[some], margin[some], right[some])
 
 
 def _share(right: NDArray[np.bool_]) -> float:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from kriss.encoder.model import Encoder
 
 _BLOCK = 2048
+Owners = list[tuple[int, float]]
+"""Rows of the ontology and their scores, the best first."""
 
 
 def link_description(
@@ -65,20 +67,26 @@ def link_description(
         part = asked[first : first + _BLOCK]
         vectors = encoder.mentions([query.mention for query in part])
         scores, places = index.search(vectors, min(MOST, len(rows)))
-        for query, near, found in zip(part, scores.tolist(), places.tolist(), strict=True):
-            owners = [(rows[place], score) for place, score in zip(found, near, strict=True)]
-            if cross:
-                owners = _reordered(ontology, query.mention, owners, cross, top)
+        listed = [
+            [(rows[place], score) for place, score in zip(found, near, strict=True)]
+            for near, found in zip(scores.tolist(), places.tolist(), strict=True)
+        ]
+        if cross:
+            listed = _reordered(ontology, [query.mention for query in part], listed, cross, top)
+        for query, owners in zip(part, listed, strict=True):
             yield answer(query, [Scored(ontology.id_at(row), score, ontology.name_at(row)) for row, score in owners])
 
 
 def _reordered(
-    ontology: Ontology, mention: Mention, owners: Sequence[tuple[int, float]], cross: OnnxCrossEncoder, top: int
-) -> list[tuple[int, float]]:
+    ontology: Ontology, mentions: Sequence[Mention], listed: Sequence[Owners], cross: OnnxCrossEncoder, top: int
+) -> list[Owners]:
     """Return the first entities by the cross-encoder's scores, and behind them the others as they were."""
-    read, rest = owners[:top], owners[top:]
-    options = [Option(ontology.at(row), Mention.bare(ontology.name_at(row))) for row, _ in read]
-    scores = cross.scores(cross.pairs([mention], [options])).tolist()
-    first = sorted(((row, score) for (row, _), score in zip(read, scores, strict=True)), key=lambda one: -one[1])
-    lowest = first[-1][1]
-    return first + [(row, lowest - rank) for rank, (row, _) in enumerate(rest, 1)]
+    options = [
+        [Option(ontology.at(row), Mention.bare(ontology.name_at(row))) for row, _ in owners[:top]] for owners in listed
+    ]
+    scores = iter(cross.scores(cross.pairs(mentions, options)).tolist())
+    found = []
+    for owners in listed:
+        first = sorted(((row, next(scores)) for row, _ in owners[:top]), key=lambda one: -one[1])
+        found.append(first + [(row, first[-1][1] - rank) for rank, (row, _) in enumerate(owners[top:], 1)])
+    return found
