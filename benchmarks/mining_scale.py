@@ -1,4 +1,4 @@
-"""How much memory and time the automaton takes with as many names as UMLS has.
+"""How much memory and time the tables of names take with as many names as UMLS has.
 
     python benchmarks/mining_scale.py                      # 4 million names: some five minutes
     python benchmarks/mining_scale.py --names 400000       # a quick look
@@ -6,7 +6,7 @@
 The names are made up, in the likeness of MeSH's: one to six words, some 30 characters (MeSH: 26), as
 many different words among them, one name in five inverted; a name adds 17 nodes to a trie (MeSH: 15).
 One seed gives the same names. They are prepared as in `kriss mine`: one process groups them by
-key and writes them, and starts another that builds the automaton; the peak is that of both
+key and writes them, and starts another that builds the tables; the peak is that of both
 together, a page that they share counted once.
 """
 
@@ -135,7 +135,7 @@ def step_make(argument: dict[str, Any]) -> dict[str, Any]:
 
 
 def step_prepare(argument: dict[str, Any]) -> dict[str, Any]:
-    """Group the names by key, then have the automaton built, as `kriss mine` does."""
+    """Group the names by key, then have the tables built, as `kriss mine` does."""
     from kriss.mine.config import MineConfig
     from kriss.mine.names import write_names
 
@@ -161,7 +161,7 @@ def step_prepare(argument: dict[str, Any]) -> dict[str, Any]:
 
 
 def step_build(folder: str) -> dict[str, Any]:
-    """Build the automaton."""
+    """Build the tables."""
     from kriss.mine.config import MineConfig
     from kriss.mine.matcher import Matcher
     from kriss.mine.names import Names
@@ -204,11 +204,11 @@ def main() -> None:
     figures = [
         Figure("names, all of them different", made["names"], "names"),
         Figure("characters of a name, on average", made["characters"], "characters"),
-        Figure("keys: patterns of the automaton", done["keys"], "keys"),
+        Figure("keys: what is looked for", done["keys"], "keys"),
         Figure("names grouped and written: time", done["names_seconds"], "s"),
         Figure("names grouped and written: peak memory", done["names_rss"], "MB"),
-        Figure("automaton built: time", done["build_seconds"], "s"),
-        Figure("automaton built: peak memory", done["build_rss"], "MB"),
+        Figure("tables built: time", done["build_seconds"], "s"),
+        Figure("tables built: peak memory", done["build_rss"], "MB"),
         Figure("memory that is left when it is built", done["after_rss"], "MB"),
         Figure("all in: time", done["seconds"], "s", 180),
         Figure("all in: peak memory of both processes", done["peak"], "MB", 4096),

@@ -22,7 +22,7 @@ from kriss.index.calibrate import (
     Calibration,
     Fit,
     Question,
-    _most_that_costs_nothing,
+    _as_good_as_the_best,
     calibrate,
     dev_questions,
     name_questions,
@@ -223,10 +223,10 @@ def test_the_context_counts_as_much_as_costs_nothing() -> None:
         return [Fit(0, 0, 0, weight, share, 1.0) for weight, share in zip(WEIGHTS, unseen, strict=True)]
 
     # 100 questions, 0.5 right: a standard error of 0.05
-    assert _most_that_costs_nothing(fits(0.5, 0.49, 0.48, 0.46, 0.44), 100) == 0.75
-    assert _most_that_costs_nothing(fits(0.5, 0.49, 0.48, 0.46, 0.44), 10_000) == 0.0
-    assert _most_that_costs_nothing(fits(0.1, 0.2, 0.3, 0.4, 0.5), 100) == 1.0
-    assert _most_that_costs_nothing(fits(1.0, 1.0, 0.99, 0.9, 0.9), 100) == 0.25
+    assert _as_good_as_the_best(fits(0.5, 0.49, 0.48, 0.46, 0.44), 100) == [0, 1, 2, 3]
+    assert _as_good_as_the_best(fits(0.5, 0.49, 0.48, 0.46, 0.44), 10_000) == [0]
+    assert _as_good_as_the_best(fits(0.1, 0.2, 0.3, 0.4, 0.5), 100) == [4]
+    assert _as_good_as_the_best(fits(1.0, 1.0, 0.99, 0.9, 0.9), 100) == [0, 1]
 
 
 class Told:

@@ -220,7 +220,7 @@ def test_inverted_names(name: str, turned: str | None) -> None:
 
 def test_verdicts() -> None:
     names = names_of([["asthma", "was", "WAS", "x1"], ["MS2"], ["MS2"]], MineConfig(min_length=2))
-    keys = {found: number for number, found in enumerate(names.keys())}
+    keys = {found: number for number, found in enumerate(names.keys().to_pylist())}
 
     def verdict(text: str) -> Verdict:
         return names.judge(text.encode(), keys[key(text.encode())]).verdict

@@ -31,7 +31,7 @@ from kriss.train import run as loop
 from kriss.train.config import MINI, PAPER, TrainConfig
 from kriss.train.dev import DevScore, DevSet
 from kriss.train.examples import TrainingSet
-from kriss.train.run import _rate, train
+from kriss.train.run import rate, train
 from tests.train_fixtures import arguments, one_thread, tiny_config, weights, work_of, world
 
 __all__ = ["one_thread"]
@@ -287,7 +287,7 @@ def test_epochs_are_what_they_say(tiny_model: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("steps", "warmup"), [(10, 0.1), (15, 0.1), (7, 0.0), (9, 1.0), (1, 0.5), (100, 0.33)])
 def test_the_learning_rate_rises_then_falls(steps: int, warmup: float) -> None:
-    rates = [_rate(step, steps, warmup) for step in range(steps)]
+    rates = [rate(step, steps, warmup) for step in range(steps)]
     assert all(0 < rate <= 1 for rate in rates)
     top = rates.index(max(rates))
     assert rates[:top] == sorted(rates[:top])

@@ -155,12 +155,12 @@ def calibrate(
         asked[weight] = [
             list(_candidates(scores, rows, prototypes, keys if without else None)) for without in (True, False)
         ]
-    context = _most_that_costs_nothing(
-        [_fit(weight, asked[weight], gold, None, 0.0) for weight in weights], len(questions)
-    )
+    heard = [_fit(weight, asked[weight], gold, None, 0.0) for weight in weights]
+    context = max(heard[place].context for place in _as_good_as_the_best(heard, len(questions)))
     alike = {weight: _alike(asked[weight], spelling) for weight in weights} if spelling else {}
     trials = NGRAMS if spelling else (0.0,)
-    ngrams = max(trials, key=lambda trial: _fit(context, asked[context], gold, alike.get(context), trial).right)
+    spelled = [_fit(context, asked[context], gold, alike.get(context), trial) for trial in trials]
+    ngrams = max(trials[place] for place in _as_good_as_the_best(spelled, len(questions)))
     fits = tuple(_fit(weight, asked[weight], gold, alike.get(weight), ngrams) for weight in weights)
     return Calibration(context if len(fits) > 1 else _DEFAULT, fits, len(questions), ngrams)
 
@@ -188,14 +188,16 @@ def _fit(
     return Fit(chance.intercept, chance.score, chance.margin, weight, float(unseen.mean()), float(known.mean()))
 
 
-def _most_that_costs_nothing(fits: Sequence[Fit], questions: int) -> float:
-    """Return the largest weight of the context that is within a standard error of the best.
+def _as_good_as_the_best(fits: Sequence[Fit], questions: int) -> list[int]:
+    """Return the places of those that are within a standard error of the best; the largest weight of them is taken.
 
-    Mined names are unambiguous: on them the context can only be seen to cost something, never what it is for.
+    The questions are unfair to both weights. Mined names are unambiguous: on them the context can only be seen to cost
+    something, never what it is for. And where all names of a mention's spelling are left out, those that are nearly
+    spelled so belong to other entities, while a text that misspells a name leaves that name in its place.
     """
     best = max(fits, key=lambda fit: fit.right)
     error = np.sqrt((best.unseen * (1 - best.unseen) + best.known * (1 - best.known)) / questions)
-    return max(fit.context for fit in fits if fit.right >= best.right - error)
+    return [place for place, fit in enumerate(fits) if fit.right >= best.right - error]
 
 
 def _best(ranked: Ranked, added: Floats | None) -> tuple[float, float, float]:

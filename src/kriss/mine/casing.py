@@ -6,7 +6,7 @@ capital, unless it is an acronym or a symbol, which must stand as it is: `Vitami
 `vitamin D` but not as `vitamin d`, `AIDS` is never found as `aids`.
 
 A name and all of its variants have one `key`: lower case, and a blank for every character after
-which a word may start. Keys are what the automaton looks for; `fits` then says whether the text
+which a word may start. Keys are what `lookup` finds; `fits` then says whether the text
 found is a variant of the name. Only ASCII letters change case, so a key is as long as its text.
 """
 

@@ -1,7 +1,7 @@
 """Workers on a Ray cluster: one actor a node, each with a `Pool` of its own.
 
-Why actors and not Ray Data: the automaton is the large thing here, over a gigabyte for UMLS, and
-the text the small one. An actor a node builds it once and its forks share it, exactly as on one
+Why actors and not Ray Data: the tables of names are the large thing here, hundreds of MB for UMLS, and
+the text the small one. An actor a node builds them once and its forks share them, just as on one
 machine; Ray Data would move the text through its object store to workers that each hold a copy.
 
 All nodes must see the text and the folder of --out under the same paths, as on a shared disk.

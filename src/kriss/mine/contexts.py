@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+
+from kriss.mine.stretches import Ints, strings
 
 CONTEXTS = pa.schema(
     [
@@ -24,6 +25,8 @@ CONTEXTS = pa.schema(
     ]
 )
 FILE = "contexts.arrow"
+Part = tuple[pa.RecordBatch, Ints, Ints]
+"""A batch of a shard, the places of some rows in the answer, and their places in the batch."""
 
 
 class Contexts:
@@ -41,17 +44,36 @@ class Contexts:
         """The row at which each shard begins."""
         self._starts = np.cumsum([0, *(batch.num_rows for batch in self._batches)], dtype=np.int64)
 
-    def take(self, rows: NDArray[np.int64]) -> pa.RecordBatch:
+    def take(self, rows: Ints) -> pa.RecordBatch:
         """Return rows in the order that is asked for."""
         batch = np.searchsorted(self._starts, rows, side="right") - 1
         order = np.argsort(batch, kind="stable")
         edges = np.searchsorted(batch[order], np.arange(len(self._batches) + 1))
         parts = [
-            self._batches[number].take(pa.array(rows[order[first:last]] - self._starts[number]))
+            (self._batches[number], order[first:last], rows[order[first:last]] - self._starts[number])
             for number, (first, last) in enumerate(pairwise(edges))
             if first < last
         ]
         back = np.empty(len(rows), dtype=np.int64)
         back[order] = np.arange(len(rows))
-        none = pa.RecordBatch.from_pylist([], CONTEXTS)
-        return pa.concat_batches([none, *parts]).take(pa.array(back))
+        columns = [
+            _texts(name, parts, len(rows)) if pa.types.is_large_string(kind) else _numbers(name, kind, parts, back)
+            for name, kind in zip(CONTEXTS.names, CONTEXTS.types, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, CONTEXTS.names)
+
+
+def _texts(name: str, parts: Sequence[Part], size: int) -> pa.Array:
+    first, last = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+    sources = []
+    for batch, places, rows in parts:
+        _, offsets, data = batch.column(name).buffers()
+        offset = np.frombuffer(offsets, dtype=np.int64)
+        first[places], last[places] = offset[rows], offset[rows + 1]
+        sources.append((data, places))
+    return strings(sources, first, last - first, pa.string())
+
+
+def _numbers(name: str, kind: pa.DataType, parts: Sequence[Part], back: Ints) -> pa.Array:
+    taken = [batch.column(name).take(pa.array(rows)) for batch, _, rows in parts]
+    return pa.concat_arrays([pa.array([], kind), *taken]).take(pa.array(back))

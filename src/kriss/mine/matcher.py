@@ -4,9 +4,8 @@ What is found is defined thus: of all stretches of the text that start and end a
 and are a way to write some name, take the leftmost, of those the longest, and go on behind it.
 Those that belong to one entity, and are not visibly a piece of a longer name, are the hits.
 
-The automaton's patterns begin with a blank, and so does every place in its text where a word may
-start; it never enters the middle of a word, which makes it about four times as fast as a search
-for the bare names. Many documents are searched at once, so that boundaries are settled by numpy.
+`lookup` finds keys as whole words; whether these are names as they are written, and where they may
+start and end, is settled here. Many documents are searched at once, so that numpy can do it.
 """
 
 from __future__ import annotations
@@ -14,24 +13,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import chain
+from functools import cache, lru_cache
 
 import numpy as np
-from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 from numpy.typing import NDArray
 
 from kriss.mine.boundaries import REACH, is_end, is_fragment, is_start
 from kriss.mine.casing import KEY_TABLE, opens
+from kriss.mine.lookup import Lookup, beyond_ascii
 from kriss.mine.names import TAKEN, Names, common_words
-from kriss.mine.pages import Ints, Page
+from kriss.mine.pages import Page
+from kriss.mine.stretches import NOTHING, Ints, Stretches
 
 _NO, _YES, _ASK = 0, 1, 2
-_UNKNOWN = -3
+_MEMORY = 1 << 20
+"""How many surfaces are remembered together with their hashes."""
 OPENS = np.array([opens(chr(code)) for code in range(0x3100)])
 _CAPITAL = np.array([65 <= byte <= 90 for byte in range(256)])
 _SMALL = np.array([97 <= byte <= 122 for byte in range(256)])
 _DIGIT = np.array([48 <= byte <= 57 for byte in range(256)])
+_OUTSIDE = np.array([byte in b"\0 \t\n\r\x0b\x0c(" for byte in range(256)])
+"""Characters that may stand before the first word of a proper name; others are asked about."""
 
 
 def _table(no: bytes, ask: bytes) -> NDArray[np.uint8]:
@@ -74,18 +76,14 @@ class Hits:
 
 
 class Matcher:
-    """An automaton over the keys of `Names`."""
+    """Finds what `Names` knows."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
-        self._automaton = BytesAhoCorasick(
-            (b" " + found for found in names.keys()),  # noqa: SIM118 - not a dict; one at a time
-            matchkind=MatchKind.Standard,
-            implementation=Implementation.ContiguousNFA,
-        )
-        # Nine of ten surfaces are their key, or that with a capital: their forms, by number.
-        self._plain = np.full(len(names), _UNKNOWN, dtype=np.int32)
-        self._capital = self._plain.copy()
+        self._lookup = Lookup(names.keys())
+        # What was said of surfaces, by their hashes: where two share a place, the last that was met.
+        self._met = np.zeros(_MEMORY, dtype=np.uint64)
+        self._said = np.zeros(_MEMORY, dtype=np.int32)
 
     def find(self, texts: Sequence[str]) -> Hits:
         """Find names in documents."""
@@ -95,37 +93,28 @@ class Matcher:
         """Find names in a page of documents."""
         data = page.data
         keyed = key_of_text(data)
-        found = self._automaton.find_matches_as_indexes(keyed, overlapping=True)
-        # As one run of numbers: half the time of np.array(found).
-        matches = np.fromiter(chain.from_iterable(found), np.int64, 3 * len(found)).reshape(-1, 3)
-        matches = matches[matches[:, 2] < len(data)]  # a key that ends in a blank finds one in the last NUL
-        # Most end within a word; what is left is looked at more closely.
-        matches = matches[_AFTER[np.frombuffer(data, dtype=np.uint8)[matches[:, 2]]] != _NO]
-        number, start, end = matches[:, 0], matches[:, 1] + 1, matches[:, 2]
+        number, start, end = self._lookup.find(keyed)
         kept = np.flatnonzero(self._bounded(data, start, end))
         kept = kept[np.argsort((start[kept] << 32) - end[kept])]  # by start, the longest first
-        form = self._forms(data, keyed, number[kept], start[kept], end[kept])
+        form = self._forms(data, number[kept], start[kept], end[kept])
         kept, form = kept[form >= TAKEN], form[form >= TAKEN]
         chosen = _leftmost_longest(start[kept], end[kept]) & (form != TAKEN)
         kept, form = kept[chosen], form[chosen]
         whole = ~_fragments(data, start[kept], end[kept])
         return _hits(page, start[kept][whole], end[kept][whole], form[whole])
 
-    def _forms(self, data: bytes, keyed: bytearray, number: Ints, start: Ints, end: Ints) -> NDArray[np.int32]:
+    def _forms(self, data: bytes, number: Ints, start: Ints, end: Ints) -> NDArray[np.int32]:
         """Return what `Names.form` says of each match."""
-        bytes_ = np.frombuffer(data, dtype=np.uint8)
-        changes = np.cumsum(bytes_ != np.frombuffer(keyed, dtype=np.uint8), dtype=np.int32)
-        count = changes[end - 1] - changes[start - 1]
-        plain, capital = count == 0, (count == 1) & _CAPITAL[bytes_[start]]
-        form = np.where(plain, self._plain[number], np.where(capital, self._capital[number], _UNKNOWN))
-        new = np.flatnonzero(form == _UNKNOWN)
+        hashes = Stretches(data + bytes(8)).hashed(NOTHING, start, end)
+        place = (hashes % np.uint64(_MEMORY)).view(np.int64)
+        form: NDArray[np.int32] = self._said[place]
+        new = np.flatnonzero(self._met[place] != hashes)
         form_of = self.names.form
         form[new] = [
             form_of(data[first:last], which)
             for which, first, last in zip(number[new].tolist(), start[new].tolist(), end[new].tolist(), strict=True)
         ]
-        for table, these in ((self._plain, new[plain[new]]), (self._capital, new[capital[new]])):
-            table[number[these]] = form[these]
+        self._met[place[new]], self._said[place[new]] = hashes[new], form[new]
         return form
 
     def _bounded(self, data: bytes, start: Ints, end: Ints) -> NDArray[np.bool_]:
@@ -171,26 +160,43 @@ def _leftmost_longest(start: Ints, end: Ints) -> NDArray[np.bool_]:
 
 
 def _fragments(data: bytes, start: Ints, end: Ints) -> NDArray[np.bool_]:
-    """Tell which mentions are pieces of longer names: at a glance that they are not, or by asking `boundaries`."""
+    """Tell which mentions are pieces of longer names: most at a glance, and the others by asking `boundaries`."""
     bytes_ = np.frombuffer(data, dtype=np.uint8)
-    blank, follows = bytes_[start - 1] == 32, bytes_[np.minimum(end + 1, len(data) - 1)]
-    capital = _CAPITAL[bytes_[start]]
-    ask: NDArray[np.bool_] = capital & (bytes_[end] == 32) & _CAPITAL[follows]
-    two, three = bytes_[np.maximum(start - 2, 0)], bytes_[np.maximum(start - 3, 0)]
+    blank, capital, named = bytes_[start - 1] == 32, _CAPITAL[bytes_[start]], _SMALL[bytes_[start + 1]]
+    one, two, three, four = (bytes_[np.maximum(start - far, 0)] for far in (2, 3, 4, 5))
+    follows = (bytes_[np.minimum(end + far, len(data) - 1)] for far in (1, 2))
+    after = capital & (bytes_[end] == 32) & _CAPITAL[next(follows)] & _SMALL[next(follows)]
+    sure: NDArray[np.bool_] = (after & named) | (blank & (one == ord("l")) & (two == ord("y")) & _SMALL[three])
+    ask = after & ~named
+    ask |= blank & (one == ord("m")) & (two == ord("u")) & (three == ord("i")) & _SMALL[four]
+    ask |= blank & (one == ord(".")) & _CAPITAL[two] & _SMALL[bytes_[start]]
+    if acids := _before_acid(data):
+        ask |= np.isin(end, acids)
     # The word before, if it is letters: is there a capital in front of its small ones?
-    these = np.flatnonzero(capital & blank & _SMALL[two] & ~ask)
+    these = np.flatnonzero(capital & blank & _SMALL[one] & ~sure)
     before = start[these] - 3
     while len(these):
         letters = bytes_[before]
-        ask[these[_CAPITAL[letters]]] = True
+        found = np.flatnonzero(_CAPITAL[letters])
+        plain = (
+            named[these[found]] & _OUTSIDE[bytes_[before[found] - 1]] & (start[these[found]] - before[found] < REACH)
+        )
+        ask[these[found[~plain]]] = True
+        whole, first = these[found[plain]], before[found[plain]]
+        sure[whole] = [
+            data[word:mention].lower() not in _common_words_before()
+            for word, mention in zip(first.tolist(), start[whole].tolist(), strict=True)
+        ]
         these, before = these[_SMALL[letters]], before[_SMALL[letters]] - 1
-    ask |= blank & (((three == ord("y")) & (two == ord("l"))) | ((three == ord("u")) & (two == ord("m"))))
-    ask |= blank & (two == ord(".")) & _SMALL[bytes_[start]]
-    if acids := _before_acid(data):
-        ask |= np.isin(end, acids)
-    for index in np.flatnonzero(ask).tolist():
-        ask[index] = _is_fragment(data, int(start[index]), int(end[index]))
-    return ask
+    for index in np.flatnonzero(ask & ~sure).tolist():
+        sure[index] = _is_fragment(data, int(start[index]), int(end[index]))
+    return sure
+
+
+@cache
+def _common_words_before() -> frozenset[bytes]:
+    """Return the common words, each with a blank behind it."""
+    return frozenset(word.encode() + b" " for word in common_words())
 
 
 def _before_acid(data: bytes) -> list[int]:
@@ -241,15 +247,10 @@ def key_of_text(data: bytes) -> bytearray:
     if not data.isascii():
         bytes_ = np.frombuffer(data, dtype=np.uint8)
         view = np.frombuffer(keyed, dtype=np.uint8)
-        beyond = np.flatnonzero(bytes_ >= 0xC0)
-        for low, high, mask, length in ((0xC0, 0xE0, 0x1F, 2), (0xE0, 0xF0, 0x0F, 3)):
-            lead = beyond[(bytes_[beyond] >= low) & (bytes_[beyond] < high)]
-            code = bytes_[lead].astype(np.int32) & mask
-            for place in range(1, length):
-                code = code << 6 | bytes_[lead + place] & 0x3F
-            lead = lead[(code < len(OPENS)) & OPENS[np.minimum(code, len(OPENS) - 1)]]
+        for length, lead, code in beyond_ascii(bytes_):
+            opening = lead[(code < len(OPENS)) & OPENS.take(code, mode="clip")]
             for place in range(length):
-                view[lead + place] = 32
+                view[opening + place] = 32
     return keyed
 
 

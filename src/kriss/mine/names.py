@@ -1,14 +1,13 @@
 """The names to look for, by their keys, and whose each stretch of text is.
 
 A key (see `casing`) stands for all names that differ only in case and in opening punctuation.
-The automaton is built of keys; what it finds in text is then settled here, once for each distinct
+Keys are what is looked for; what is found in text is then settled here, once for each distinct
 surface: which entities own it, is it one, is it too common a word. Expanding every name into all
 of its forms beforehand would give the same answers at three times the memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cache
@@ -97,10 +96,9 @@ class Names:
     def __len__(self) -> int:
         return len(self._keys)
 
-    def keys(self) -> Iterator[bytes]:
+    def keys(self) -> pa.ChunkedArray:
         """Return the keys in order; their position is the number by which `form` knows them."""
-        for chunk in self._keys.table.column("key").chunks:
-            yield from chunk.to_pylist()
+        return self._keys.table.column("key")
 
     def form(self, surface: bytes, number: int) -> int:
         """Return the number in `forms` of a surface that has the key of this number, or why it has none.
@@ -168,7 +166,7 @@ def write_names(names: pa.Table, config: MineConfig, folder: Path) -> list[tuple
     if not usable:
         raise InputError("the ontology has no name that can be looked for in text; see 'kriss mine names'")
     keys = pa.array([key(texts[i].encode()) for i in usable], pa.large_binary()).dictionary_encode()
-    # In order, the automaton's trie is laid out as it is walked, and built in half the time.
+    # In order, so that the files depend on the names alone.
     rank = np.argsort(np.asarray(pc.array_sort_indices(keys.dictionary)))
     numbers = rank[np.asarray(keys.indices)]
     order = np.lexsort((entities[usable], numbers))

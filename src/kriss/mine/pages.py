@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from kriss.mine.stretches import Ints, strings
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,4 @@ class Page:
 
     def cut(self, first: Ints, last: Ints) -> pa.Array:
         """Return stretches of bytes as Arrow's strings, without making one of Python's for each."""
-        data = self.data
-        pieces = [data[start:end] for start, end in zip(first.tolist(), last.tolist(), strict=True)]
-        ends = np.concatenate(([0], np.cumsum(last - first)))
-        buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(pieces))]
-        return pa.Array.from_buffers(pa.large_string(), len(pieces), buffers)
+        return strings([(self.data, np.arange(len(first)))], first, last - first, pa.large_string())

@@ -1,4 +1,4 @@
-"""Workers on this machine: one process that builds the automaton, and its forks."""
+"""Workers on this machine: one process that builds the tables of names, and its forks."""
 
 from __future__ import annotations
 

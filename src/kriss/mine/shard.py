@@ -44,6 +44,8 @@ _AT_ONCE = 2 << 20
 """Characters searched in one call of the matcher."""
 _ROUND = 128 << 20
 """Bytes of text held before they are sampled and let go."""
+_CUT = 1 << 14
+"""Rows whose contexts are cut and written at once: few, so that the memory for it is used again and again."""
 
 
 @dataclass(slots=True)
@@ -133,9 +135,10 @@ def _mine(
             more = np.bincount(found.hits.form, minlength=len(matcher.names.forms.surface))
             more[: len(counts)] += counts
             counts = more
-            kept = _sample(found, matcher, config, limits)
-            writer.write_batch(kept.select(CANDIDATES.names))
-            contexts.write_batch(kept.select(CONTEXTS.names))
+            candidates, batches = _sample(found, matcher, config, limits)
+            writer.write_batch(candidates)
+            for batch in batches:
+                contexts.write_batch(batch)
     summary.bad_documents, summary.shown = problems.count, list(problems.shown)
     forms, met = matcher.names.forms, np.flatnonzero(counts)
     surfaces = [forms.surface[form] for form in met.tolist()]
@@ -223,8 +226,10 @@ def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
         yield held
 
 
-def _sample(found: Found, matcher: Matcher, config: MineConfig, limits: Limits) -> pa.RecordBatch:
-    """Return the rows of the hits that are kept, each with its context."""
+def _sample(
+    found: Found, matcher: Matcher, config: MineConfig, limits: Limits
+) -> tuple[pa.RecordBatch, Iterator[pa.RecordBatch]]:
+    """Return the rows of the hits that are kept, and their contexts, which are cut a part at a time."""
     forms, hits, page = matcher.names.forms, found.hits, found.page
     texts = Texts.of(found.ids, page, config.seed)
     entities = np.array(forms.entity, dtype=np.int32)[hits.form]
@@ -232,25 +237,25 @@ def _sample(found: Found, matcher: Matcher, config: MineConfig, limits: Limits) 
     limits.add(kept)
     index = kept.index
     document, start, end = hits.document[index], hits.start[index], hits.end[index]
-    left, first, last, right = page.around(document, start, end, config.context)
-    columns = (
-        entities[index],
-        kept.split,
-        kept.number,
-        kept.likeness,
-        texts.version[document],
-        pa.array(found.ids, pa.string()).take(pa.array(document)),
-        start,
-        end,
-        page.cut(first, last),
-        np.array(forms.preferred, dtype=bool)[hits.form[index]],
-        page.cut(left, first),
-        page.cut(last, right),
-    )
-    fields = [*CANDIDATES, *CONTEXTS]
-    return pa.record_batch(
-        [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)], schema=pa.schema(fields)
-    )
+    ids = pa.array(found.ids, pa.string()).take(pa.array(document))
+    version = texts.version[document]
+    candidates = (entities[index], kept.split, kept.number, kept.likeness, version, ids, start)
+    preferred = np.array(forms.preferred, dtype=bool)[hits.form[index]]
+    edges = page.around(document, start, end, config.context)
+
+    def contexts() -> Iterator[pa.RecordBatch]:
+        for at in range(0, len(index), _CUT):
+            part = slice(at, at + _CUT)
+            left, first, last, right = (edge[part] for edge in edges)
+            cuts = page.cut(first, last), page.cut(left, first), page.cut(last, right)
+            yield _batch((end[part], cuts[0], preferred[part], *cuts[1:]), CONTEXTS)
+
+    return _batch(candidates, CANDIDATES), contexts()
+
+
+def _batch(columns: Sequence[object], schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.record_batch(arrays, schema=schema)
 
 
 def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:

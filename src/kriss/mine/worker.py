@@ -1,6 +1,6 @@
 """The process that mines: `python -m kriss.mine.worker WORK WORKERS`, started by `pool`.
 
-It builds the automaton once and then forks, so that all workers read the same memory. Shard
+It builds the tables of names once and then forks, so that all workers read the same memory. Shard
 numbers come in through standard input, eight bytes each, shared by the workers as a queue; what
 happens goes out through standard output, a line of JSON each, short enough to be written whole.
 """
@@ -29,11 +29,11 @@ _LONGEST = 3500
 """A pipe passes on whole what is shorter than 4096 bytes; a message is cut to fit."""
 
 _ALLOCATIONS = 1_000_000
-"""Objects made before a search for garbage: each page has some 60,000 matches, none of which is part of a cycle."""
+"""Objects made before a search for garbage: pages make many, none of which is part of a cycle."""
 
 
 def main(work: Path, workers: int) -> int:
-    """Build the automaton, fork the workers, and wait for them."""
+    """Build the tables, fork the workers, and wait for them."""
     plan = Plan.read(work / "plan.json")
     names = Names(work / "names", plan.config)
     matcher = Matcher(names)
@@ -110,4 +110,4 @@ def _tell(**event: object) -> None:
 
 
 if __name__ == "__main__":
-    os._exit(main(Path(sys.argv[1]), int(sys.argv[2])))  # at once: to take the automaton apart takes a while
+    os._exit(main(Path(sys.argv[1]), int(sys.argv[2])))  # at once: to let go of all that takes a while

@@ -1,0 +1,63 @@
+"""Finding keys by hashes, against a search at every place; stretches cut and hashed at once, against one at a time."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kriss.mine import stretches
+from kriss.mine.boundaries import is_word
+from kriss.mine.casing import key
+from kriss.mine.lookup import Filter, Lookup
+from kriss.mine.matcher import key_of_text
+from kriss.mine.stretches import NOTHING, Stretches, strings
+
+PIECES = [*("il", "2", "breast", "cancer", "dihydroxyvitamin", "a", "β", "文", "𝛽", "é", "，", "™")]
+PIECES += [*(" ", " ", "-", "–", "(", ")", "),", "]", "’", "—", "_", "\0")]
+texts = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
+names = st.lists(st.sampled_from(PIECES[:-1]), min_size=1, max_size=6).map("".join)
+keys = st.lists(names.filter(lambda name: any(map(str.isalpha, name))).map(str.encode).map(key), min_size=1, max_size=8)
+
+
+@settings(max_examples=400, deadline=None)
+@given(keys, texts)
+def test_keys_are_found_as_whole_words_after_a_blank(some: list[bytes], text: str) -> None:
+    some = sorted(set(some))
+    data = f"\0{text}\0".encode()
+    keyed = key_of_text(data)
+    found = Lookup(pa.chunked_array([pa.array(some[:3], pa.large_binary()), pa.array(some[3:], pa.large_binary())]))
+    expected = {
+        (number, start, start + len(name))
+        for number, name in enumerate(some)
+        for start in range(1, len(data) - len(name))
+        if keyed.startswith(name, start) and keyed[start - 1] == 32
+        if not is_word(keyed[start + len(name) :].decode()[0])
+    }
+    assert set(zip(*(column.tolist() for column in found.find(keyed)), strict=True)) == expected
+
+
+@given(st.lists(st.binary(max_size=40), max_size=20))
+def test_hashes_tell_stretches_apart_wherever_they_stand(pieces: list[bytes]) -> None:
+    pieces = [piece.replace(b"\0", b"\1") for piece in pieces]
+    ends = np.cumsum([3, *map(len, pieces)])
+    hashes = Stretches(b"abc" + b"".join(pieces) + bytes(8)).hashed(NOTHING, ends[:-1], ends[1:]).tolist()
+    assert len(set(hashes)) == len(set(pieces))
+    held = Filter(np.array(hashes[::2], dtype=np.uint64)).holds(np.array(hashes, dtype=np.uint64))
+    assert held[::2].all()
+
+
+@pytest.mark.parametrize("window", [30, 4])
+def test_strings_of_several_buffers(window: int) -> None:
+    buffers = [b"", b"0123456789abcdefghijklmnopqrstuvwxyz", "αβγδ".encode() * 9]
+    wanted = [(1, 0, 12), (2, 2, 40), (1, 5, 18), (1, 36, 36), (2, 4, 6), (1, 33, 36)]
+    which, first, last = (np.array(column, dtype=np.int64) for column in zip(*wanted, strict=True))
+    sources = [(buffer, np.flatnonzero(which == number)) for number, buffer in enumerate(buffers)]
+    with patch.object(stretches, "_WINDOW", window):
+        cut = strings(sources, first, last - first, pa.string())
+    cut.validate(full=True)
+    assert cut.to_pylist() == [buffers[number][start:end].decode() for number, start, end in wanted]
