@@ -90,7 +90,7 @@ def test_damaged_gzip(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"crc\.gz: the gzip file is damaged"):
         lines_of(tmp_path / "crc.gz")
     (tmp_path / "tail.gz").write_bytes(packed + b"rubbish")
-    with pytest.raises(InputError, match=r"tail\.gz: the gzip file is damaged"):
+    with pytest.raises(InputError, match=r"tail\.gz: the gzip file is truncated"):
         lines_of(tmp_path / "tail.gz")
     (tmp_path / "head.gz").write_bytes(b"\x1f\x8b")
     with pytest.raises(InputError, match=r"head\.gz: the gzip file is truncated"):

@@ -89,7 +89,7 @@ def test_candidates_are_the_linkers_own(linker: Linker, top: int, monkeypatch: p
     monkeypatch.setattr(search, "_LEAST", 4)  # so that it has to look further
     index = Index.open(linker.artifact.path / VECTORS)
     stored = index.vectors(np.arange(len(index)))
-    config = replace(CONFIG, candidates=top)
+    config = replace(CONFIG, candidates=top, p_same_prototype=0.0)
     plain, found = (made(linker, config, training=training, most=1) for training in (False, True))
     for example, shuffled in zip(plain, found, strict=True):
         [query] = query_vectors(linker.encoder, [example.mention], linker.context)

@@ -58,7 +58,7 @@ LAYOUTS: Mapping[str, Layout] = {
     "mentions": Layout(
         version=1,
         files=("mentions.parquet", "forms.parquet"),
-        libraries=("pyarrow", "duckdb", "ahocorasick_rs"),
+        libraries=("pyarrow", "duckdb", "numpy"),
     ),
     "encoder": Layout(
         version=1,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
+
+from isal import igzip
+from isal.isal_zlib import IsalError
 
 from kriss.errors import InputError, Place
 
@@ -46,7 +47,9 @@ def open_bytes(path: Path) -> BinaryIO:
             head = stream.read(2)
         if not head:
             raise InputError("the file is empty", Place(path))
-        return cast(BinaryIO, gzip.open(path, "rb")) if head == b"\x1f\x8b" else path.open("rb")
+        if head == b"\x1f\x8b":
+            return cast(BinaryIO, igzip.open(path, "rb"))  # type: ignore[no-untyped-call]
+        return path.open("rb")
     except FileNotFoundError:
         raise InputError("no such file", Place(path)) from None
     except IsADirectoryError:
@@ -118,7 +121,7 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except EOFError:
         raise InputError("the gzip file is truncated; fetch it again", Place(path)) from None
-    except (gzip.BadGzipFile, zlib.error) as error:
+    except (igzip.BadGzipFile, IsalError) as error:
         raise InputError(f"the gzip file is damaged ({error}); fetch it again", Place(path)) from None
 
 

@@ -19,7 +19,7 @@ class MineProgress(StageProgress):
         """Show an event."""
         match event["event"]:
             case "plan":
-                self._bar.update(self._task, description="building the automaton", total=event["shards"])
+                self._bar.update(self._task, description="building the tables of names", total=event["shards"])
             case "resumed" if event["shards"]:
                 self._bar.update(self._task, advance=event["shards"])
             case "again" if event["shards"]:
