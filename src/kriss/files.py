@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from isal import igzip
-from isal.isal_zlib import IsalError
+from isal import igzip, igzip_lib
 
 from kriss.errors import InputError, Place
 
+_DAMAGED = cast(type[Exception], igzip_lib.IsalError)  # its stub calls the class an instance
 SHOWN = 10
 """How many skipped rows are kept word for word; the others are only counted."""
 
@@ -121,7 +121,7 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except EOFError:
         raise InputError("the gzip file is truncated; fetch it again", Place(path)) from None
-    except (igzip.BadGzipFile, IsalError) as error:
+    except (igzip.BadGzipFile, _DAMAGED) as error:
         raise InputError(f"the gzip file is damaged ({error}); fetch it again", Place(path)) from None
 
 
