@@ -141,6 +141,10 @@ class Search:
                 hits = [*hits, *self._scored(query, entity, learned)]
         numbers = [hit.entity for hit in hits if isinstance(hit.entity, int)]
         alike: dict[int | str, float] = dict(zip(numbers, found.of(np.array(numbers, dtype=np.int64)), strict=True))
+        for hit in hits:  # what a person called an entity counts like a name of it
+            if hit.row >= len(self._index):
+                taught = found.to(learned.example(hit.row - len(self._index)).evidence.surface)
+                alike[hit.entity] = max(taught, alike.get(hit.entity, 0.0))
         weight = self._config.ngrams or 0.0
         return [
             Hit(hit.entity, hit.row, hit.dense, hit.dense + weight * float(alike.get(hit.entity, 0.0))) for hit in hits
