@@ -394,7 +394,7 @@ def test_the_cross_encoder_of_blink_orders_the_first(tiny: Encoder, clinic_ontol
     assert reader.read == [first]
     assert [one.entity for one in after.candidates[:3]] == sorted(first, reverse=True)
     assert [one.entity for one in after.candidates[3:]] == [one.entity for one in before.candidates[3:]]
-    scores = [one.score for one in after.candidates]
+    scores = [one.score or 0.0 for one in after.candidates]
     assert scores == sorted(scores, reverse=True)
     both: Any = Reader("both")
     with pytest.raises(ConfigError, match="shown=reference"):
