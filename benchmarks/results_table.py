@@ -45,6 +45,7 @@ SYSTEMS = {
     "rerank-always": "the same, every mention re-ranked",
     "without-abbreviations": "kriss without abbreviations",
     "without-ties": "kriss, shared names by Eq. 4",
+    "without-broader": "kriss, narrower candidates say nothing for broader ones",
     "without-ngrams": "kriss without spelling",
     "bare": "kriss, bare query",
     "paper-query": "kriss, the paper's query: no switch of ours",

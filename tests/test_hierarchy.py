@@ -1,210 +1,165 @@
-"""Graph functions against brute force, on random graphs with and without cycles."""
+"""What narrower candidates say for broader ones: the gain by its equation, and when it counts."""
 
 from __future__ import annotations
 
-from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
-from kriss.ontology.hierarchy import (
-    Graph,
-    classes_above,
-    cycle_edges,
-    joined,
-    spanning_tree,
-    top_classes,
-    tree_numbers,
+from kriss.errors import ConfigError
+from kriss.index.calibrate import BROADER, Calibration, Question, calibrate, name_questions, usable
+from kriss.index.hierarchy import LOOKED_AT, Hierarchy
+from kriss.index.vectors import Index
+from kriss.link.linker import Linker
+from kriss.link.search import Hit
+from kriss.records import Mention
+
+
+def hierarchy(parents: dict[int, tuple[int, ...]]) -> Hierarchy:
+    ontology = SimpleNamespace(
+        at=lambda row: SimpleNamespace(parents=[str(parent) for parent in parents.get(row, ())]),
+        row_of=lambda name: int(name) if int(name) >= 0 else None,
+        names_at=lambda row: (f"Name  {row}", "other"),
+    )
+    return Hierarchy(cast(Any, ontology))
+
+
+def brute(above: Any, entities: list[int | str], scores: list[float]) -> list[float]:
+    """The equation, candidate by candidate."""
+    order = sorted(range(len(scores)), key=lambda place: -scores[place])[:LOOKED_AT]
+    best = scores[order[0]]
+    gains = [0.0] * len(scores)
+    for x in order:
+        for y in order:
+            narrower = entities[y]
+            if isinstance(narrower, int) and entities[x] in above(narrower):
+                gains[x] += abs(best) * float(np.exp((scores[y] - best) / (0.07 * abs(best))))
+    return gains
+
+
+@given(
+    st.dictionaries(st.integers(0, 25), st.lists(st.integers(-2, 25), max_size=3).map(tuple), max_size=20),
+    st.lists(st.integers(0, 25), min_size=1, max_size=24, unique=True),
+    st.randoms(use_true_random=False),
 )
-from kriss.ontology.subsets import in_tree
-
-MANY = settings(max_examples=100)
-Edge = tuple[int, int]
-
-
-def graph_of(n: int, edges: list[Edge]) -> Graph:
-    pairs = np.array(edges, dtype=np.int64).reshape(-1, 2)
-    return Graph(n, pairs[:, 0], pairs[:, 1])
+def test_the_gain_is_that_of_the_equation(parents: dict[int, tuple[int, ...]], rows: list[int], draw: Any) -> None:
+    tree = hierarchy(parents)
+    entities: list[int | str] = [row if draw.random() > 0.1 else f"new {row}" for row in rows]
+    scores = [draw.uniform(-0.5, 2.0) for _ in rows]
+    found = tree.support(entities, np.array(scores))
+    np.testing.assert_allclose(found, brute(tree.above, entities, scores), rtol=1e-9)
 
 
-def edges_of(graph: Graph) -> list[Edge]:
-    return list(zip(graph.child.tolist(), graph.parent.tolist(), strict=True))
+def test_ancestors_of_ancestors_count_and_circles_end() -> None:
+    tree = hierarchy({1: (0,), 2: (1, -1), 3: (4,), 4: (3,)})
+    assert tree.above(2) == {0, 1}
+    assert tree.above(3) == {4}
+    assert hierarchy({4: (4, -9)}).above(4) == frozenset()
+    gains = tree.support([2, 1, 0], np.array([1.0, 0.9, 0.5]))
+    assert gains[0] == 0
+    assert gains[1] == pytest.approx(1.0)
+    assert gains[2] == pytest.approx(1.0 + np.exp(-0.1 / 0.07))
 
 
-@st.composite
-def any_edges(draw: st.DrawFn) -> tuple[int, list[Edge]]:
-    """Draw edges of any kind: cycles, and edges from a row to itself."""
-    n = draw(st.integers(1, 9))
-    row = st.integers(0, n - 1)
-    return n, draw(st.lists(st.tuples(row, row), unique=True, max_size=20))
+def test_the_length_of_vectors_does_not_matter() -> None:
+    tree = hierarchy({1: (0,), 2: (0,), 3: (0,)})
+    scores = np.array([0.8, 0.85, 0.9, 0.82])
+    np.testing.assert_allclose(tree.support([0, 1, 2, 3], 300 * scores), 300 * tree.support([0, 1, 2, 3], scores))
+    assert tree.support([0, 1], np.zeros(2)).tolist() == [0, 0]
+    assert tree.support([], np.zeros(0)).tolist() == []
 
 
-@st.composite
-def acyclic_edges(draw: st.DrawFn) -> tuple[int, list[Edge]]:
-    """Draw edges that lead up in some order of the rows."""
-    n, edges = draw(any_edges())
-    rank = draw(st.permutations(range(n)))
-    return n, list(dict.fromkeys((a, b) if rank[a] > rank[b] else (b, a) for a, b in edges if a != b))
+def test_a_name_is_known_whatever_its_case_and_spaces() -> None:
+    tree = hierarchy({})
+    assert tree.is_named(7, "name 7")
+    assert tree.is_named(7, "OTHER")
+    assert not tree.is_named(7, "name 8")
+    assert not tree.is_named("name 7", "name 7")
 
 
-def ancestors(n: int, edges: list[Edge]) -> list[set[int]]:
-    """For each row, the rows above it, itself among them only if it is on a cycle."""
-    above = [{b for a, b in edges if a == row} for row in range(n)]
-    for _ in range(n):
-        above = [found | {higher for row in found for higher in above[row]} for found in above]
-    return above
+# --- in a linker ----------------------------------------------------------------------------------
 
 
-def is_acyclic(n: int, edges: list[Edge]) -> bool:
-    return all(row not in found for row, found in enumerate(ancestors(n, edges)))
+@pytest.fixture
+def family(clinic: Path) -> tuple[Linker, int, int]:
+    """A linker, and an entity with one above it."""
+    linker = Linker.load(clinic, threads=1, broader=0.05)
+    for row in linker.ontology.rows():
+        for parent in linker.hierarchy.above(row):
+            return linker, row, parent
+    raise AssertionError("the miniature has no hierarchy")
 
 
-def depths(n: int, edges: list[Edge]) -> list[int]:
-    """Edges on the shortest way to a root; -1 where there is none."""
-    found = [0 if all(a != row for a, _ in edges) else -1 for row in range(n)]
-    for depth in range(n):
-        for a, b in edges:
-            if found[b] == depth and found[a] < 0:
-                found[a] = depth + 1
-    return found
+def hits(*entities: int, rows: tuple[int, ...] | None = None) -> list[Hit]:
+    scores = np.linspace(1.0, 0.99, len(entities)).tolist()
+    return [
+        Hit(entity, row, score, score)
+        for entity, row, score in zip(entities, rows or (0,) * len(entities), scores, strict=True)
+    ]
 
 
-@MANY
-@given(any_edges())
-def test_without_its_cycle_edges_a_graph_has_no_cycle(drawn: tuple[int, list[Edge]]) -> None:
-    n, edges = drawn
-    graph = graph_of(n, edges)
-    removed = cycle_edges(graph)
-    left = graph.without(removed)
-    assert is_acyclic(n, edges_of(left))
-    assert len(left.child) == len(edges) - len(removed)
-    above = ancestors(n, edges)
-    for index in removed.tolist():  # and each of them was on a cycle
-        child, parent = edges[index]
-        assert child == parent or child in above[parent]
+def test_the_broader_of_two_near_candidates_comes_first(family: tuple[Linker, int, int]) -> None:
+    linker, narrow, broad = family
+    found = linker.search._broadened(hits(narrow, broad), "a word that nobody has")
+    assert [hit.entity for hit in found] == [broad, narrow]
+    assert found[0].dense == pytest.approx(0.99)  # what probabilities go by stays
+    assert found[0].score == pytest.approx(0.99 + 0.05)
 
 
-@MANY
-@given(acyclic_edges())
-def test_nothing_is_taken_from_an_acyclic_graph(drawn: tuple[int, list[Edge]]) -> None:
-    n, edges = drawn
-    assert cycle_edges(graph_of(n, edges)).tolist() == []
+def test_a_name_that_is_spelled_so_or_a_person_is_not_overruled(family: tuple[Linker, int, int]) -> None:
+    linker, narrow, broad = family
+    named = linker.ontology.name_at(narrow).upper()
+    assert linker.search._broadened(hits(narrow, broad), named) == hits(narrow, broad)
+    learned = hits(narrow, broad, rows=(len(linker._index), 0))
+    assert linker.search._broadened(learned, "a word that nobody has") == learned
 
 
-@MANY
-@given(acyclic_edges())
-def test_the_spanning_tree_takes_the_shortest_way(drawn: tuple[int, list[Edge]]) -> None:
-    n, edges = drawn
-    tree = spanning_tree(graph_of(n, edges))
-    expected = depths(n, edges)
-    parent = tree.parent.tolist()
-    for row in range(n):
-        depth, step = 0, row
-        while parent[step] >= 0:
-            assert (step, parent[step]) in edges
-            step, depth = parent[step], depth + 1
-        assert depth == expected[row]
-        nearest = [b for a, b in edges if a == row and expected[b] == expected[row] - 1]
-        assert parent[row] == min(nearest, default=-1)
-    order = tree.order.tolist()
-    assert sorted(order) == list(range(n))
-    assert all(parent[row] < 0 or order.index(parent[row]) < order.index(row) for row in range(n))
+def test_answers_do_not_depend_on_how_many_are_asked_for(built: Path) -> None:
+    linker = Linker.load(built, threads=1, ngrams=0.0, broader=0.06)
+    mentions = [Mention.bare(text) for text in ("fits and turns", "an odd gait", "trouble of the kidney", "weak")]
+    one, many = linker.link(mentions, top=1), linker.link(mentions, top=40)
+    assert [link.entity for link in one] == [link.entity for link in many]
+    assert [link.score for link in one] == [link.score for link in many]
 
 
-@MANY
-@given(acyclic_edges())
-def test_tree_numbers_spell_the_way_down(drawn: tuple[int, list[Edge]]) -> None:
-    n, edges = drawn
-    tree = spanning_tree(graph_of(n, edges))
-    numbers = tree_numbers(tree)
-    given_out = [number for number in numbers if number]
-    assert len(set(given_out)) == len(given_out)
-    in_graph = {row for edge in edges for row in edge}
-    for row in range(n):
-        above = int(tree.parent[row])
-        if above >= 0:
-            assert numbers[row].rpartition(".")[0] == numbers[above]
-        elif row not in in_graph:
-            assert numbers[row] == ""
-        else:
-            has_tree_child = row in tree.parent.tolist()
-            assert numbers[row].isdigit() if has_tree_child else "." not in numbers[row]
+def test_its_weight_is_refused_if_it_makes_no_sense(built: Path) -> None:
+    with pytest.raises(ConfigError, match="'broader' is a weight that is not negative, not -1"):
+        Linker.load(built, broader=-1.0)
 
 
-@MANY
-@given(acyclic_edges(), st.sets(st.integers(0, 8)))
-def test_classes_above_are_the_ancestors_that_are_classes(drawn: tuple[int, list[Edge]], some: set[int]) -> None:
-    n, edges = drawn
-    classes = {row for row in some if row < n}
-    graph = graph_of(n, edges)
-    above = ancestors(n, edges)
-    parents = {b for _, b in edges}
-    for row, found in enumerate(classes_above(graph, spanning_tree(graph), classes)):
-        expected = tuple(sorted((above[row] | {row}) & classes))
-        assert found == (expected or ((row,) if row in parents else ()))
+class Told(Hierarchy):
+    """A hierarchy that speaks for the right answer, or against it."""
+
+    def __init__(self, linker: Linker, questions: list[Question], *, helpful: bool) -> None:
+        super().__init__(linker.ontology)
+        self._gold = {question.entity for question in questions}
+        self._helpful = helpful
+
+    def support(self, entities: Any, scores: Any) -> Any:
+        return np.array([10.0 * ((entity in self._gold) == self._helpful) for entity in entities])
+
+    def is_named(self, entity: int | str, surface: str) -> bool:
+        return False
 
 
-@MANY
-@given(acyclic_edges())
-def test_top_classes_are_rows_and_cover_what_is_below_them(drawn: tuple[int, list[Edge]]) -> None:
-    n, edges = drawn
-    tree = spanning_tree(graph_of(n, edges))
-    classes = top_classes(tree)
-    assert classes <= set(range(n))
-    assert bool(classes) == bool(edges)
-    for row in classes:  # no class is above another in the tree
-        step = int(tree.parent[row])
-        while step >= 0:
-            assert step not in classes
-            step = int(tree.parent[step])
+def test_it_has_a_weight_where_it_helps(built: Path) -> None:
+    linker = Linker.load(built, threads=1)
+    first = usable(linker.prototypes, name_questions(linker.prototypes, 200, 0))[0]
+    questions = [first] * 20  # one entity: who speaks for it is always right
+    index = Index.open(built / "vectors")
 
+    def chosen(tree: Hierarchy | None) -> Calibration:
+        return calibrate(linker.encoder, index, linker.prototypes, questions, (0.0, 1.0), None, tree)
 
-def test_top_classes_go_deeper_where_one_class_holds_over_half() -> None:
-    # 0 is the root of all; 1 holds most of it; 3, 4, 5 are below 1; 2 stands beside 1.
-    edges = [(1, 0), (2, 0), (3, 1), (4, 1), (5, 1)]
-    assert top_classes(spanning_tree(graph_of(6, edges))) == {2, 3, 4, 5}
-
-
-@MANY
-@given(acyclic_edges(), any_edges())
-def test_joined_graphs_stay_acyclic_and_keep_the_first(
-    drawn: tuple[int, list[Edge]], others: tuple[int, list[Edge]]
-) -> None:
-    n, edges = drawn
-    more = [(a, b) for a, b in others[1] if a < n and b < n]
-    both = edges_of(joined(graph_of(n, edges), graph_of(n, more)))
-    assert both[: len(edges)] == edges
-    assert set(both) <= set(edges) | set(more)
-    assert len(set(both)) == len(both)
-    assert is_acyclic(n, both)
-    if is_acyclic(n, edges + more):
-        assert set(both) == set(edges) | set(more)
-
-
-def test_deep_chain_and_wide_star_are_no_trouble() -> None:
-    chain = graph_of(5000, list(pairwise(range(5000))))
-    assert cycle_edges(chain).tolist() == []
-    assert tree_numbers(spanning_tree(chain))[0].count(".") == 4999
-    ring = graph_of(5000, [*pairwise(range(5000)), (4999, 0)])
-    assert len(cycle_edges(ring)) == 1
-    star = graph_of(5000, [(row, 0) for row in range(1, 5000)])
-    assert tree_numbers(spanning_tree(star))[4999] == "1.4999"
-
-
-def test_empty_graph() -> None:
-    graph = graph_of(3, [])
-    assert cycle_edges(graph).tolist() == []
-    assert spanning_tree(graph).order.tolist() == [0, 1, 2]
-    assert tree_numbers(spanning_tree(graph)) == ["", "", ""]
-
-
-def test_in_tree() -> None:
-    assert in_tree("C04", "C04")
-    assert in_tree("C04.557.1", "C04")
-    assert in_tree("C04.557", "C")
-    assert not in_tree("C045", "C04")
-    assert not in_tree("C04", "C04.557")
-    assert not in_tree("CA1", "C")
-    assert in_tree("B2.2.1.2.1.2", "B2.2.1")
-    assert not in_tree("B2.2.10", "B2.2.1")
+    without = chosen(None)
+    assert without.broader == 0.0
+    assert without.fit(0.0).unseen < 1.0  # else nothing could be seen to help
+    helped, misled = (chosen(Told(linker, questions, helpful=helpful)) for helpful in (True, False))
+    assert helped.broader == BROADER[1]  # the least that is enough
+    assert helped.fit(0.0).unseen == 1.0
+    assert misled.broader == 0.0

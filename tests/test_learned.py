@@ -34,7 +34,7 @@ EVERY = 100
 
 def load(path: Path, **options: object) -> Linker:
     """Return a linker that scores by the equation alone, unless a test says otherwise."""
-    return Linker.load(path, threads=1, **{"ngrams": 0.0, "ties": False} | options)
+    return Linker.load(path, threads=1, **{"ngrams": 0.0, "broader": 0.0, "ties": False} | options)
 
 
 def candidate(linker: Linker, mention: Mention, entity: str) -> Candidate:

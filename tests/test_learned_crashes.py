@@ -33,7 +33,7 @@ QUERIES = [COLD, Mention("the heart of this ", "gastrosis", " was acute pain."),
 
 def load(path: Path, **options: object) -> Linker:
     """Return a linker that scores by the equation alone, unless a test says otherwise."""
-    return Linker.load(path, threads=1, **{"ngrams": 0.0, "ties": False} | options)
+    return Linker.load(path, threads=1, **{"ngrams": 0.0, "broader": 0.0, "ties": False} | options)
 
 
 _ADDS = """if True:

@@ -29,7 +29,7 @@ WORDS = "the of heart attack kidney cold fever pain chest gastrosis neuritis sha
 
 def load(path: Path, **options: object) -> Linker:
     """Return a linker that scores by the equation alone, unless a test says otherwise."""
-    return Linker.load(path, threads=1, **{"ngrams": 0.0, "ties": False} | options)
+    return Linker.load(path, threads=1, **{"ngrams": 0.0, "broader": 0.0, "ties": False} | options)
 
 
 def some_mentions(count: int, seed: int = 0) -> list[Mention]:

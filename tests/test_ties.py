@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from kriss.index.hierarchy import Hierarchy
 from kriss.link.search import Hit
 from kriss.link.ties import LOOKED_AT, Ties
 
@@ -41,7 +42,7 @@ def ties() -> Ties:
     ontology = SimpleNamespace(
         at=lambda row: SimpleNamespace(parents=PARENTS[row]), row_of=lambda name: int(name) if int(name) < 5 else None
     )
-    return Ties(cast(Any, index), cast(Any, prototypes), REFERENCES, WEIGHT, cast(Any, ontology))
+    return Ties(cast(Any, index), cast(Any, prototypes), REFERENCES, WEIGHT, Hierarchy(cast(Any, ontology)))
 
 
 def hit(row: int, score: float = 1.0) -> Hit:
@@ -86,8 +87,3 @@ def test_what_was_not_found_by_a_name_is_left_alone(ties: Ties) -> None:
 def test_only_the_first_candidates_are_looked_at(ties: Ties) -> None:
     hits = [hit(2), *[hit(7, 0.9)] * (LOOKED_AT - 1), hit(6, 0.5)]
     assert ties.settled(hits, never) == hits
-
-
-def test_a_circle_in_the_hierarchy_comes_to_an_end(ties: Ties) -> None:
-    assert ties._above(4) == frozenset()
-    assert ties._above(2) == {0, 1}

@@ -97,7 +97,8 @@ def index(
         best = calibration.fit(calibration.context)
         typer.echo(
             f"calibrated on {calibration.queries:,} unlabeled mentions: context weighs {calibration.context:.2f}, "
-            f"references {facts['references']:.2f}, spelling {calibration.ngrams:.2f}; "
+            f"references {facts['references']:.2f}, spelling {calibration.ngrams:.2f}, "
+            f"what narrower entities say for a broader one {calibration.broader:.2f}; "
             f"accuracy {best.known:.3f} where the name is in the index, {best.unseen:.3f} where it is not"
         )
     else:

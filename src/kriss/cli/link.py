@@ -28,6 +28,13 @@ Ngrams = Annotated[
     float | None,
     typer.Option(metavar="W", help="Weight of likeness in spelling; 0 for none.  [default: as calibrated]"),
 ]
+Broader = Annotated[
+    float | None,
+    typer.Option(
+        metavar="W",
+        help="Weight of what narrower candidates say for a broader one; 0 for none.  [default: as calibrated]",
+    ),
+]
 Ties = Annotated[bool, typer.Option(help="Settle which of several entities with the same name is meant.")]
 Rerank = Annotated[bool, typer.Option(help="Let the linker's re-ranker read the first candidates with the mention.")]
 RerankTop = Annotated[
@@ -82,6 +89,7 @@ def link(
     context: Context = None,
     abbreviations: Abbreviations = True,
     ngrams: Ngrams = None,
+    broader: Broader = None,
     ties: Ties = True,
     rerank: Rerank = False,
     rerank_top: RerankTop = None,
@@ -97,7 +105,7 @@ def link(
     """Link the mentions that documents mark, with the evidence for each link."""
     from kriss.evaluate.datasets import documents as read
 
-    options = _options(context, abbreviations, ngrams, ties, types, ids, threshold, gold, mode) | _reranking(
+    options = _options(context, abbreviations, ngrams, broader, ties, types, ids, threshold, gold, mode) | _reranking(
         rerank, rerank_top, rerank_sure
     )
     target = _output_format(to)
@@ -123,6 +131,7 @@ def annotate(
     context: Context = None,
     abbreviations: Abbreviations = True,
     ngrams: Ngrams = None,
+    broader: Broader = None,
     ties: Ties = True,
     rerank: Rerank = False,
     rerank_top: RerankTop = None,
@@ -139,7 +148,7 @@ def annotate(
     from kriss.link.annotate import Dictionary, SpacyEntities, annotated
     from kriss.mine.documents import Problems
 
-    options = _options(context, abbreviations, ngrams, ties, types, ids, threshold, gold, mode) | _reranking(
+    options = _options(context, abbreviations, ngrams, broader, ties, types, ids, threshold, gold, mode) | _reranking(
         rerank, rerank_top, rerank_sure
     )
     target = _output_format(to)
@@ -202,6 +211,7 @@ def _options(
     context: float | None,
     abbreviations: bool,
     ngrams: float | None,
+    broader: float | None,
     ties: bool,
     types: str,
     ids: Path | None,
@@ -222,6 +232,7 @@ def _options(
         "context": context,
         "abbreviations": abbreviations,
         "ngrams": ngrams,
+        "broader": broader,
         "ties": ties,
         "types": kinds,
         "ids": chosen,

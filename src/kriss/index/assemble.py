@@ -15,6 +15,7 @@ from kriss.index import ngrams, vectors
 from kriss.index.calibrate import WEIGHTS, Calibration, Question, calibrate, dev_questions, name_questions, usable
 from kriss.index.config import IndexConfig
 from kriss.index.encode import Block, Progress, joined
+from kriss.index.hierarchy import Hierarchy
 from kriss.index.layout import LOOKED_FOR, NAMES, NGRAMS, PROTOTYPES, REFERENCES, VECTORS
 from kriss.index.prototypes import KINDS, Prototypes
 from kriss.index.query import query_vectors
@@ -74,13 +75,15 @@ class Assembly:
             surfaces = [question.mention.surface for question in questions]
             spelling = Spelling(ngrams.NgramIndex.open(self._folder / NGRAMS), self._ontology, surfaces)
         weights = WEIGHTS if from_dev else (0.0,)
-        calibration = calibrate(self._encoder, index, self._prototypes, questions, weights, spelling)
+        hierarchy = Hierarchy(self._ontology)
+        calibration = calibrate(self._encoder, index, self._prototypes, questions, weights, spelling, hierarchy)
         calibration.save(self._folder)
         self.facts |= {
             "recall_at_64": self._recall(index, questions, calibration.context),
             "calibration_queries": calibration.queries,
             "context": calibration.context,
             "ngrams": calibration.ngrams,
+            "broader": calibration.broader,
         }
         return calibration
 

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from kriss.errors import DamagedError
+from kriss.index.hierarchy import LOOKED_AT, Hierarchy
 from kriss.index.logistic import Logistic
 from kriss.index.prototypes import Prototypes
 from kriss.index.query import EncodesMentions, query_vectors
@@ -34,8 +35,8 @@ WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Weights of the context that are tried."""
 NGRAMS = (0.0, 0.1, 0.2, 0.4)
 """Weights of likeness in spelling that are tried."""
-_SPELLED = 16
-"""Candidates whose spelling is compared."""
+BROADER = (0.0, 0.02, 0.04, 0.06)
+"""Weights of what narrower candidates say for broader ones that are tried."""
 _OF_ONE = 4
 """Of one entity, at most."""
 _DEFAULT = 0.5
@@ -77,6 +78,8 @@ class Calibration:
     queries: int
     ngrams: float = 0.0
     """The weight of likeness in spelling that did best."""
+    broader: float = 0.0
+    """The weight of what narrower candidates say for broader ones that did best."""
 
     def fit(self, context: float) -> Fit:
         """Return the fit of the nearest weight."""
@@ -94,7 +97,8 @@ class Calibration:
             fits = tuple(Fit(**{name: float(value) for name, value in fit.items()}) for fit in values["fits"])
             if not fits:
                 raise ValueError("it has no fits")
-            return cls(float(values["context"]), fits, int(values["queries"]), float(values["ngrams"]))
+            ngrams, broader = float(values["ngrams"]), float(values["broader"])
+            return cls(float(values["context"]), fits, int(values["queries"]), ngrams, broader)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DamagedError(f"{folder / FILE} cannot be read ({error}); build the linker again") from None
 
@@ -139,53 +143,76 @@ def calibrate(
     questions: Sequence[Question],
     weights: Sequence[float],
     spelling: Spelling | None = None,
+    hierarchy: Hierarchy | None = None,
 ) -> Calibration:
     """Choose the weights by the accuracy over both halves, that of the context first, and fit the probability.
 
-    `spelling` is the likeness of the questions' surfaces to names; without it, spelling has no weight.
+    `spelling` is the likeness of the questions' surfaces to names, `hierarchy` what speaks for broader entities;
+    without them, they have no weight.
     """
     if not questions:
         return Calibration(_DEFAULT, (Fit(0.0, 0.0, 0.0, _DEFAULT, 0.0, 0.0),), 0)
-    keys = [name_key(question.mention.surface) for question in questions]
-    gold = np.array([question.entity for question in questions])
-    mentions = [question.mention for question in questions]
-    asked = {}
+    answers = _Answers(questions, spelling, hierarchy)
     for weight in weights:
-        scores, rows = index.search(query_vectors(encoder, mentions, weight), min(_DEPTH, len(index)))
-        asked[weight] = [
-            list(_candidates(scores, rows, prototypes, keys if without else None)) for without in (True, False)
-        ]
-    heard = [_fit(weight, asked[weight], gold, None, 0.0) for weight in weights]
+        mentions = [question.mention for question in questions]
+        found = index.search(query_vectors(encoder, mentions, weight), min(_DEPTH, len(index)))
+        answers.see(weight, *found, prototypes)
+    heard = [answers.fit(weight) for weight in weights]
     context = max(heard[place].context for place in _as_good_as_the_best(heard, len(questions)))
-    alike = {weight: _alike(asked[weight], spelling) for weight in weights} if spelling else {}
     trials = NGRAMS if spelling else (0.0,)
-    spelled = [_fit(context, asked[context], gold, alike.get(context), trial) for trial in trials]
+    spelled = [answers.fit(context, trial) for trial in trials]
     ngrams = max(trials[place] for place in _as_good_as_the_best(spelled, len(questions)))
-    fits = tuple(_fit(weight, asked[weight], gold, alike.get(weight), ngrams) for weight in weights)
-    return Calibration(context if len(fits) > 1 else _DEFAULT, fits, len(questions), ngrams)
+    trials = BROADER if hierarchy else (0.0,)
+    broader = max(trials, key=lambda trial: answers.fit(context, ngrams, trial).right)
+    fits = tuple(answers.fit(weight, ngrams, broader) for weight in weights)
+    return Calibration(context if len(fits) > 1 else _DEFAULT, fits, len(questions), ngrams, broader)
 
 
-def _fit(
-    weight: float,
-    halves: Sequence[Sequence[Ranked]],
-    gold: Rows,
-    alike: Sequence[Sequence[Floats]] | None,
-    ngrams: float,
-) -> Fit:
-    """Answer all questions with these weights, and fit how likely an answer is right."""
-    outcomes = []
-    for half, ranked in enumerate(halves):
-        best = np.array(
-            [
-                _best(one, ngrams * alike[half][number] if alike and ngrams else None)
-                for number, one in enumerate(ranked)
-            ]
-        )
-        outcomes.append((best[:, 0] == gold, best[:, 1], best[:, 2]))
-    (unseen, _, _), (known, _, _) = outcomes
-    right, score, margin = (np.concatenate(parts) for parts in zip(*outcomes, strict=True))
-    chance = Logistic.fitted(score, margin, right)
-    return Fit(chance.intercept, chance.score, chance.margin, weight, float(unseen.mean()), float(known.mean()))
+class _Answers:
+    """The candidates for each question, in both halves, and which of them is first with which weights."""
+
+    def __init__(self, questions: Sequence[Question], spelling: Spelling | None, hierarchy: Hierarchy | None) -> None:
+        self._surfaces = [question.mention.surface for question in questions]
+        self._keys = [name_key(surface) for surface in self._surfaces]
+        self._gold = np.array([question.entity for question in questions])
+        self._spelling = spelling
+        self._hierarchy = hierarchy
+        self._halves: dict[float, list[list[Ranked]]] = {}
+        self._alike: dict[float, list[list[Floats]]] = {}
+
+    def see(self, context: float, scores: NDArray[np.float32], rows: Rows, prototypes: Prototypes) -> None:
+        """Keep the candidates that were found with a weight of the context."""
+        hidden = (self._keys, None)
+        halves = [list(_candidates(scores, rows, prototypes, dropped)) for dropped in hidden]
+        self._halves[context] = halves
+        if self._spelling:
+            self._alike[context] = _alike(halves, self._spelling)
+
+    def fit(self, context: float, ngrams: float = 0.0, broader: float = 0.0) -> Fit:
+        """Answer all questions with these weights, and fit how likely an answer is right."""
+        outcomes = []
+        for half, ranked in enumerate(self._halves[context]):
+            best = np.array(
+                [
+                    _lead(one, self._sums(one, context, half, number, ngrams, broader))
+                    for number, one in enumerate(ranked)
+                ]
+            )
+            outcomes.append((best[:, 0] == self._gold, best[:, 1], best[:, 2]))
+        (unseen, _, _), (known, _, _) = outcomes
+        right, score, margin = (np.concatenate(parts) for parts in zip(*outcomes, strict=True))
+        chance = Logistic.fitted(score, margin, right)
+        return Fit(chance.intercept, chance.score, chance.margin, context, float(unseen.mean()), float(known.mean()))
+
+    def _sums(self, ranked: Ranked, context: float, half: int, number: int, ngrams: float, broader: float) -> Floats:
+        """Return the scores of the first candidates with all that is added to them."""
+        entities, dense = ranked[0][:LOOKED_AT], ranked[1][:LOOKED_AT]
+        sums = dense + ngrams * self._alike[context][half][number] if ngrams else dense
+        if not broader or not self._hierarchy or not len(sums):
+            return sums
+        if half and self._hierarchy.is_named(int(entities[np.argmax(sums)]), self._surfaces[number]):
+            return sums  # in the other half that name is hidden
+        return np.asarray(sums + broader * self._hierarchy.support(entities.tolist(), sums))
 
 
 def _as_good_as_the_best(fits: Sequence[Fit], questions: int) -> list[int]:
@@ -200,13 +227,12 @@ def _as_good_as_the_best(fits: Sequence[Fit], questions: int) -> list[int]:
     return [place for place, fit in enumerate(fits) if fit.right >= best.right - error]
 
 
-def _best(ranked: Ranked, added: Floats | None) -> tuple[float, float, float]:
-    """Return the first entity, its dense score and its lead over the best of the others."""
+def _lead(ranked: Ranked, sums: Floats) -> tuple[float, float, float]:
+    """Return the first entity by the sums, its dense score and its lead over the best of the others."""
     entities, dense = ranked
     if not len(entities):
         return -1.0, 0.0, 0.0
-    looked = len(dense) if added is None else len(added)
-    place = int(np.argmax(dense[:looked] if added is None else dense[:looked] + added))
+    place = int(np.argmax(sums))
     others = np.delete(dense, place)
     return float(entities[place]), float(dense[place]), float(dense[place] - others.max()) if len(others) else 0.0
 
@@ -215,7 +241,7 @@ def _alike(halves: Sequence[Sequence[Ranked]], spelling: Spelling) -> list[list[
     """Return how alike the names of the first candidates are to each question."""
     return [
         [
-            spelling.of(number, entities[:_SPELLED], without=half == 0).astype(np.float64)
+            spelling.of(number, entities[:LOOKED_AT], without=half == 0).astype(np.float64)
             for number, (entities, _) in enumerate(ranked)
         ]
         for half, ranked in enumerate(halves)

@@ -23,6 +23,7 @@ from kriss.encoder.pairs import Option
 from kriss.encoder.session import OnnxEncoder, Precision
 from kriss.errors import ConfigError, DamagedError, InputError, UnknownEntityError
 from kriss.index.calibrate import Calibration
+from kriss.index.hierarchy import Hierarchy
 from kriss.index.layout import ENCODER, LEARNED, NGRAMS, ONTOLOGY, PROTOTYPES, REFERENCES, RERANKER, VECTORS
 from kriss.index.ngrams import NgramIndex
 from kriss.index.prototypes import CONTEXT
@@ -74,6 +75,7 @@ class Linker:
             )
         self.calibration = Calibration.load(folder)
         self.ngram_index = NgramIndex.open(folder / NGRAMS) if (folder / NGRAMS).is_dir() else None
+        self.hierarchy = Hierarchy(self.ontology)
         self._reranker: Reranker | None = None
         made_by = digest_of_encoder(artifact, self._weight)
         self.learned = Learned(folder / LEARNED, made_by, self._index.kind, self.ontology)
@@ -104,9 +106,12 @@ class Linker:
         self.context = self.calibration.context if config.context is None else config.context
         scope = Scope(self._allowed_rows(config), frozenset(() if config.types else config.ids))
         self.ngrams = (self.calibration.ngrams if self.ngram_index else 0.0) if config.ngrams is None else config.ngrams
-        config = replace(config, ngrams=self.ngrams)
-        self.search = Search(self._index, self.prototypes, self.ontology, self.ngram_index, config, scope)
-        self._ties = Ties(self._index, self.prototypes, self._references, self._weight, self.ontology)
+        self.broader = self.calibration.broader if config.broader is None else config.broader
+        config = replace(config, ngrams=self.ngrams, broader=self.broader)
+        self.search = Search(
+            self._index, self.prototypes, self.ontology, self.hierarchy, self.ngram_index, config, scope
+        )
+        self._ties = Ties(self._index, self.prototypes, self._references, self._weight, self.hierarchy)
         if config.rerank and self._reranker is None:
             self._reranker = Reranker(self.artifact.path / RERANKER, self.made_for(), self._threads)
 

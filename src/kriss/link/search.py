@@ -1,14 +1,15 @@
-"""Candidates for queries: from the index, from learned examples and from likeness in spelling, by entity."""
+"""Candidates for queries: from the index, from learned examples, by spelling and by the hierarchy, by entity."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kriss.errors import ConfigError
+from kriss.index.hierarchy import LOOKED_AT, Hierarchy
 from kriss.index.ngrams import NgramIndex
 from kriss.index.prototypes import Prototypes
 from kriss.index.search import Found, first_of_each, search_entities
@@ -20,8 +21,8 @@ from kriss.ontology import Ontology
 
 _SPELLED = 16
 """Entities that likeness in spelling adds to the candidates."""
-_DEEP = 16
-"""Candidates at least looked at where spelling has a say in their order."""
+_DEEP = LOOKED_AT
+"""Candidates at least looked at where spelling or the hierarchy has a say in their order."""
 Floats = NDArray[np.float32]
 
 
@@ -46,7 +47,7 @@ class Hit:
     dense: float
     """The score of Eq. 4."""
     score: float
-    """That and, if asked for, likeness in spelling."""
+    """That and, if asked for, likeness in spelling and what narrower candidates add."""
 
 
 class Search:
@@ -57,6 +58,7 @@ class Search:
         index: Index,
         prototypes: Prototypes,
         ontology: Ontology,
+        hierarchy: Hierarchy,
         ngrams: NgramIndex | None,
         config: LinkConfig,
         scope: Scope,
@@ -64,6 +66,7 @@ class Search:
         self._index = index
         self._prototypes = prototypes
         self._ontology = ontology
+        self._hierarchy = hierarchy
         if config.ngrams:
             if ngrams is None:
                 raise ConfigError("the linker was built without n-grams; build it again with them")
@@ -76,7 +79,7 @@ class Search:
         """Return entities for each query, the best first: `top` at least, if there are so many."""
         if not len(queries):
             return []
-        deep = max(top, _DEEP) if self._config.ngrams else top
+        deep = max(top, _DEEP) if self._config.ngrams or self._config.broader else top
         hits: list[list[Hit]] = [[] for _ in queries]
         if self._config.mode != "supervised":
             for place, found in enumerate(
@@ -88,7 +91,10 @@ class Search:
                 hits[place] = _best_of_each(hits[place] + more)
         if self._config.ngrams and self._config.mode != "supervised":
             hits = [self._spelled(*given, learned) for given in zip(queries, surfaces, hits, strict=True)]
-        return [sorted(some, key=_order) for some in hits]
+        hits = [sorted(some, key=_order) for some in hits]
+        if self._config.broader:
+            hits = [self._broadened(some, surface) for some, surface in zip(hits, surfaces, strict=True)]
+        return hits
 
     def _learned(self, queries: Floats, learned: Snapshot, top: int) -> list[list[Hit]]:
         """Return the best entities by learned examples: the folded ones from their index, the others one by one."""
@@ -149,6 +155,18 @@ class Search:
         return [
             Hit(hit.entity, hit.row, hit.dense, hit.dense + weight * float(alike.get(hit.entity, 0.0))) for hit in hits
         ]
+
+    def _broadened(self, hits: list[Hit], surface: str) -> list[Hit]:
+        """Add to broader candidates what narrower ones say for them.
+
+        Not where the first one has that very name, or a person said it: that is plainer.
+        """
+        if not hits or hits[0].row >= len(self._index) or self._hierarchy.is_named(hits[0].entity, surface):
+            return hits
+        gains = self._hierarchy.support([hit.entity for hit in hits], np.array([hit.score for hit in hits]))
+        weight = self._config.broader or 0.0
+        raised = [replace(hit, score=hit.score + weight * gain) for hit, gain in zip(hits, gains.tolist(), strict=True)]
+        return sorted(raised, key=_order)
 
     def _scored(self, query: Floats, entity: int, learned: Snapshot) -> list[Hit]:
         """Return an entity by its best prototype; nothing if it has none."""

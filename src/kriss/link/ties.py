@@ -10,21 +10,19 @@ this one, each in its sentence.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kriss.index.hierarchy import Hierarchy
 from kriss.index.prototypes import KINDS, Prototypes
 from kriss.index.vectors import Index
 from kriss.link.search import Hit
-from kriss.ontology import Ontology
 from kriss.records import folded
 
 LOOKED_AT = 8
 """Candidates among which a shared name is looked for."""
 _NAME, _MINED = KINDS.index("name"), KINDS.index("mined")
-_REMEMBERED = 4096
 Floats = NDArray[np.float32]
 
 
@@ -37,14 +35,13 @@ class Ties:
         prototypes: Prototypes,
         references: NDArray[np.floating],
         weight: np.float32,
-        ontology: Ontology,
+        hierarchy: Hierarchy,
     ) -> None:
         self._index = index
         self._prototypes = prototypes
         self._references = references
         self._weight = weight
-        self._ontology = ontology
-        self._above = lru_cache(maxsize=_REMEMBERED)(self._ancestors)
+        self._hierarchy = hierarchy
 
     def settled(self, hits: Sequence[Hit], in_context: Callable[[], Floats] | None) -> list[Hit]:
         """Return the candidates with the likeliest of those that share the first one's name in front.
@@ -77,19 +74,9 @@ class Ties:
     def _broadest(self, entities: Sequence[int]) -> int | None:
         """Return the one that is above all others, if there is one."""
         for entity in entities:
-            if all(other == entity or entity in self._above(other) for other in entities):
+            if all(other == entity or entity in self._hierarchy.above(other) for other in entities):
                 return entity
         return None
-
-    def _ancestors(self, entity: int) -> frozenset[int]:
-        found: set[int] = set()
-        waiting = [entity]
-        while waiting:
-            parents = (self._ontology.row_of(parent) for parent in self._ontology.at(waiting.pop()).parents)
-            new = {row for row in parents if row is not None} - found
-            found |= new
-            waiting.extend(new)
-        return frozenset(found - {entity})
 
     def _most_alike(self, entities: Sequence[int], query: Floats) -> int:
         """Return the entity with the mined mention most like the query; the first one if none has any."""

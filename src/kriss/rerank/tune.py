@@ -112,9 +112,12 @@ def dev_cases(linker: Linker, labeled: Sequence[Labeled]) -> list[tuple[Labeled,
         for place, (number, (found, _)) in enumerate(zip(kept, answers, strict=True)):
             dense = np.array([seen.score for seen in found])
             scores = dense.copy()
+            entities = np.array([seen.entity for seen in found], dtype=np.int64)
             if spelling:
-                entities = np.array([seen.entity for seen in found], dtype=np.int64)
                 scores += linker.ngrams * spelling.of(place, entities, without=not known)
+            named = known and linker.hierarchy.is_named(int(entities[np.argmax(scores)]), surfaces[place])
+            if linker.broader and not named:
+                scores += linker.broader * linker.hierarchy.support(entities.tolist(), scores)
             order = np.argsort(-scores, kind="stable")[: max(CANDIDATES)].tolist()
             one = labeled[number]
             keys = frozenset[str]() if known else hidden[number]
