@@ -58,15 +58,15 @@ def config(model: Path, **settings: Any) -> RerankConfig:
 def interrupted_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the next run end with Ctrl-C after so many steps."""
     calls = []
-    backward = loop._Run._backward
+    backward = loop._Run.backward
 
-    def stopping(self: Any) -> tuple[float, int]:
+    def stopping(self: Any, batch: list[int]) -> tuple[float, int]:
         calls.append(1)
         if len(calls) > step:
             raise KeyboardInterrupt
-        return backward(self)
+        return backward(self, batch)
 
-    monkeypatch.setattr(loop._Run, "_backward", stopping)
+    monkeypatch.setattr(loop._Run, "backward", stopping)
 
 
 def weights(out: Path) -> bytes:
@@ -152,12 +152,12 @@ def test_the_loss_and_gradients_do_not_depend_on_the_chunk(tiny_model: Path, lin
         torch.manual_seed(0)
         model = CrossEncoder.from_pretrained(str(tiny_model), settings.pair(), dropout=0.0)
         state = loop._Run(settings, examples, dev, skipped, model, tmp_path, lambda event: None, given)
-        places = state.places_at(0)
+        places = next(state.batches())
         losses = []
         for example in map(examples.get, places):
             scores = model.scores(model.pairs([example.mention], [examples.options(example)])).astype(np.float64)
             losses.append(np.log(np.exp(scores).sum()) - scores[example.gold])
-        loss, pairs = state._backward()
+        loss, pairs = state.backward(places)
         assert loss == pytest.approx(np.mean(losses), abs=1e-5)
         assert (len(places), pairs) == (6, 30)
         found.append({name: one.grad for name, one in model.named_parameters() if one.grad is not None})
@@ -174,7 +174,11 @@ def test_every_example_comes_once_a_round(tiny_model: Path, linker: Linker, tmp_
     state = loop._Run(settings, examples, dev, skipped, model, tmp_path, lambda event: None, given)
     whole = len(examples) // 7
     assert state.steps == int(np.ceil(2 * len(examples) / 7))
-    rounds = [[place for step in range(n * whole, (n + 1) * whole) for place in state.places_at(step)] for n in (0, 1)]
+    drawn: list[list[int]] = []
+    for places in state.batches():
+        drawn.append(places)
+        state.step += 1
+    rounds = [[place for places in drawn[n * whole : (n + 1) * whole] for place in places] for n in (0, 1)]
     assert len(set(rounds[0])) == len(set(rounds[1])) == 7 * whole
     assert rounds[0] != rounds[1]
 

@@ -236,7 +236,13 @@ def test_resuming_with_other_settings_or_inputs(
     )
     line = train_fails(arguments(config, out, "--resume", mentions=world().no_dev))
     assert line.startswith(f"the training in {work} did not begin with the same mentions")
-    monkeypatch.setattr(loop._Run, "_given", lambda self: {**self.given, "number of processes": 2})
+    start = loop._Run.start
+
+    def as_one_of_two(self: Any, begun: Path | None) -> None:
+        self.given = {**self.given, "number of processes": 2}
+        start(self, begun)
+
+    monkeypatch.setattr(loop._Run, "start", as_one_of_two)
     assert "did not begin with the same number of processes" in train_fails(arguments(config, out, "--resume"))
 
 

@@ -31,7 +31,8 @@ from kriss.train import run as loop
 from kriss.train.config import MINI, PAPER, TrainConfig
 from kriss.train.dev import DevScore, DevSet
 from kriss.train.examples import TrainingSet
-from kriss.train.run import rate, train
+from kriss.train.loop import rate
+from kriss.train.run import train
 from tests.train_fixtures import arguments, one_thread, tiny_config, weights, work_of, world
 
 __all__ = ["one_thread"]

@@ -29,6 +29,11 @@ class RerankScore:
     """With the correct entity among the candidates: no order of them can do better."""
     candidates: int
 
+    @property
+    def mean(self) -> float:
+        """What the best checkpoint is chosen by."""
+        return self.reranked
+
     def flat(self) -> dict[str, float]:
         """Return the figures as a log has them."""
         masked = {} if self.masked is None else {"masked@1": self.masked}

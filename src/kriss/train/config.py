@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from kriss.encoder.base import MINILM
 from kriss.encoder.config import FIELDS, EncoderConfig, Field, Pooling
 from kriss.errors import ConfigError
+from kriss.train.settings import LoopSettings, check_settings
 
 Hard = Literal["none", "names", "encoder"]
 Draw = Literal["entities", "names"]
 
 
 @dataclass(frozen=True, slots=True)
-class TrainConfig:
+class TrainConfig(LoopSettings):
     """Settings that change the trained weights. The defaults are section 4.2 of the paper."""
 
     model: str = "microsoft/BiomedNLP-BiomedBERT-base-uncased-abstract"
@@ -26,22 +26,8 @@ class TrainConfig:
     pooling: Pooling = "cls"
     normalize: bool = False
     fields: tuple[Field, ...] = FIELDS
-    mentions_per_entity: int = 3
     batch: int = 512
     """Mentions in a batch: 2N, two of each of N entities."""
-    epochs: float = 1.0
-    """How often each training mention is seen, on average; the paper does not say."""
-    steps: int = 0
-    """If not 0, so many steps instead of `epochs`."""
-    learning_rate: float = 1e-5
-    warmup: float = 0.1
-    """Share of the steps in which the learning rate rises; then it falls to 0 in a straight line."""
-    weight_decay: float = 0.0
-    clip: float = 1.0
-    """Gradients longer than this are shortened to it."""
-    dropout: float = 0.1
-    p_mask: float = 0.2
-    p_replace: float = 0.2
     p_bare: float = 0.0
     """Probability that a mention loses its context; not in the paper, see docs/training.md."""
     name_only: float = 0.0
@@ -68,11 +54,7 @@ class TrainConfig:
     """`auto`: bf16 where a GPU has it; on CPUs it is slower."""
     held_out: float = 0.1
     """Share of the aliases that training never sees, for the dev set."""
-    dev_queries: int = 1000
     dev_entities: int = 2000
-    dev_every: int = 500
-    save_every: int = 250
-    seed: int = 0
 
     def encoder(self) -> EncoderConfig:
         """Return the part that the encoder carries with it."""
@@ -111,35 +93,15 @@ def preset(name: str) -> TrainConfig:
     return PRESETS[name]
 
 
-_POSITIVE = ("mentions_per_entity", "batch", "tau", "pi", "clip", "chunk", "hard_every", "dev_queries", "dev_entities",
-             "dev_every", "save_every", "learning_rate")  # fmt: skip
-_SHARES = ("p_mask", "p_replace", "p_bare", "name_only", "held_out", "warmup", "dropout")
-
-
 def check(config: TrainConfig) -> None:
     """Refuse settings that make no sense, in one sentence."""
-    values: dict[str, Any] = {name: getattr(config, name) for name in TrainConfig.__dataclass_fields__}
-    for name, value in values.items():
-        if isinstance(value, float) and not math.isfinite(value) and name != "clip":
-            raise ConfigError(f"'{name}' must be a number, not {value}")
-    for name in _POSITIVE:
-        if not values[name] > 0:
-            raise ConfigError(f"'{name}' must be more than 0, not {values[name]}")
-    for name in _SHARES:
-        if not 0 <= values[name] <= 1:
-            raise ConfigError(f"'{name}' is a share, from 0 to 1, not {values[name]}")
-    if config.p_mask + config.p_replace > 1:
-        raise ConfigError("'p_mask' and 'p_replace' are at most 1 together")
+    check_settings(
+        config, ("batch", "tau", "pi", "chunk", "hard_every", "dev_entities"), ("p_bare", "name_only", "held_out")
+    )
     if config.batch % 2 or config.batch < 4:
         raise ConfigError(f"'batch' is 2N, an even number of at least 4 mentions, not {config.batch}")
     if config.alpha < 0 or config.beta < 0 or config.alpha + config.beta == 0:
         raise ConfigError("'alpha' and 'beta' are not negative, and one of them is more than 0")
-    if config.steps < 0 or (config.steps == 0 and not config.epochs > 0):
-        raise ConfigError("'steps' or 'epochs' must be more than 0")
-    if config.weight_decay < 0:
-        raise ConfigError(f"'weight_decay' must be 0 or more, not {config.weight_decay}")
-    if not 0 <= config.seed < 2**32:
-        raise ConfigError(f"'seed' is a whole number from 0 to {2**32 - 1}, not {config.seed}")
     if config.beta and not config.fields:
         raise ConfigError("'fields' is empty: references would say nothing; name one, or set 'beta' to 0")
     if config.hard_group < 2:
