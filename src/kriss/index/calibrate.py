@@ -163,7 +163,8 @@ def calibrate(
     spelled = [answers.fit(context, trial) for trial in trials]
     ngrams = max(trials[place] for place in _as_good_as_the_best(spelled, len(questions)))
     trials = BROADER if hierarchy else (0.0,)
-    broader = max(trials, key=lambda trial: answers.fit(context, ngrams, trial).right)
+    raised = [answers.fit(context, ngrams, trial) for trial in trials]
+    broader = min(trials[place] for place in _as_good_as_the_best(raised, len(questions)))
     fits = tuple(answers.fit(weight, ngrams, broader) for weight in weights)
     return Calibration(context if len(fits) > 1 else _DEFAULT, fits, len(questions), ngrams, broader)
 
@@ -216,11 +217,12 @@ class _Answers:
 
 
 def _as_good_as_the_best(fits: Sequence[Fit], questions: int) -> list[int]:
-    """Return the places of those that are within a standard error of the best; the largest weight of them is taken.
+    """Return the places of those that are within a standard error of the best.
 
-    The questions are unfair to both weights. Mined names are unambiguous: on them the context can only be seen to cost
+    Of these the largest weight of context and of spelling is taken, for the questions are unfair to both. Mined names are unambiguous: on them the context can only be seen to cost
     something, never what it is for. And where all names of a mention's spelling are left out, those that are nearly
-    spelled so belong to other entities, while a text that misspells a name leaves that name in its place.
+    spelled so belong to other entities, while a text that misspells a name leaves that name in its place. Of what narrower
+    candidates say for broader ones the smallest is taken: it overrules the scores, so no more of it than it takes.
     """
     best = max(fits, key=lambda fit: fit.right)
     error = np.sqrt((best.unseen * (1 - best.unseen) + best.known * (1 - best.known)) / questions)
