@@ -219,10 +219,11 @@ class _Answers:
 def _as_good_as_the_best(fits: Sequence[Fit], questions: int) -> list[int]:
     """Return the places of those that are within a standard error of the best.
 
-    Of these the largest weight of context and of spelling is taken, for the questions are unfair to both. Mined names are unambiguous: on them the context can only be seen to cost
-    something, never what it is for. And where all names of a mention's spelling are left out, those that are nearly
-    spelled so belong to other entities, while a text that misspells a name leaves that name in its place. Of what narrower
-    candidates say for broader ones the smallest is taken: it overrules the scores, so no more of it than it takes.
+    Of these the largest weight of context and of spelling is taken, for the questions are unfair to both. Mined names
+    are unambiguous: on them the context can only be seen to cost something, never what it is for. And where all names
+    of a mention's spelling are left out, those that are nearly spelled so belong to other entities, while a text that
+    misspells a name leaves that name in its place. Of what narrower candidates say for broader ones the smallest is
+    taken: it overrules the scores, so no more of it than it takes.
     """
     best = max(fits, key=lambda fit: fit.right)
     error = np.sqrt((best.unseen * (1 - best.unseen) + best.known * (1 - best.known)) / questions)

@@ -21,6 +21,7 @@ from kriss.encoder.quantize import quantize
 from kriss.encoder.session import Precision, open_graph
 from kriss.encoder.windows import Sequences
 from kriss.errors import DriftError
+from kriss.rerank.first_token import only_first_token
 from kriss.rerank.model import CrossEncoder
 
 _EXACT = 1e-3
@@ -54,7 +55,8 @@ def export_reranker(model: CrossEncoder, folder: Path, pairs: Sequences, counts:
     expected = model.scores(pairs)
     plain, small = cross_file(folder, "fp32"), cross_file(folder, "int8")
     _, example = next(pairs.batches(_SIZE))
-    trace(_Graph(model), example, getattr(model.classifier.config, "max_position_embeddings", None), plain)
+    with only_first_token(model.classifier):
+        trace(_Graph(model), example, getattr(model.classifier.config, "max_position_embeddings", None), plain)
     off = float(np.abs(_scores(plain, pairs) - expected).max())
     if not off <= _EXACT * (1 + float(np.abs(expected).max())):
         raise DriftError(
