@@ -142,9 +142,8 @@ class Search:
         found = self._ngrams.similarity(surface)
         known = {hit.entity for hit in hits}
         rows, _ = found.top(_SPELLED)
-        for entity in rows.tolist():
-            if entity not in known and (self._scope.rows is None or self._scope.rows[entity]):
-                hits = [*hits, *self._scored(query, entity, learned)]
+        new = [row for row in rows.tolist() if row not in known and (self._scope.rows is None or self._scope.rows[row])]
+        hits = [*hits, *self._scored(query, new, learned)]
         numbers = [hit.entity for hit in hits if isinstance(hit.entity, int)]
         alike: dict[int | str, float] = dict(zip(numbers, found.of(np.array(numbers, dtype=np.int64)), strict=True))
         for hit in hits:  # what a person called an entity counts like a name of it
@@ -168,19 +167,23 @@ class Search:
         raised = [replace(hit, score=hit.score + weight * gain) for hit, gain in zip(hits, gains.tolist(), strict=True)]
         return sorted(raised, key=_order)
 
-    def _scored(self, query: Floats, entity: int, learned: Snapshot) -> list[Hit]:
-        """Return an entity by its best prototype; nothing if it has none."""
-        first, last = np.searchsorted(self._prototypes.entity, [entity, entity + 1]).tolist()
-        rows = np.arange(first, last)
-        vectors = [self._index.vectors(rows)]
-        if self._config.mode == "lazy":
-            taught = np.flatnonzero(learned.standing & (learned.owner == entity))
+    def _scored(self, query: Floats, entities: Sequence[int], learned: Snapshot) -> list[Hit]:
+        """Return entities by their best prototypes; one that has none is left out."""
+        if not entities:
+            return []
+        owners = self._prototypes.entity
+        wanted = np.sort(np.array(entities, dtype=owners.dtype))  # of one type, or numpy would turn all into the other
+        bounds = (np.searchsorted(owners, wanted, side).tolist() for side in ("left", "right"))
+        rows = np.concatenate([np.arange(first, last) for first, last in zip(*bounds, strict=True)])
+        vectors, whose, own = [self._index.vectors(rows)], [owners[rows]], len(rows)
+        if self._config.mode == "lazy" and len(learned):
+            taught = np.flatnonzero(np.isin(learned.owner, wanted) & learned.standing)
             rows = np.concatenate([rows, len(self._index) + taught])
             vectors += [learned.vectors_at(taught)] if len(taught) else []
+            whose.append(learned.owner[taught])
         scores = products(np.concatenate(vectors), query)
-        scores[last - first :] = self._preferred(scores[last - first :])
-        found = first_of_each(scores, np.full(len(rows), entity), rows, 1)
-        return _hits(found)
+        scores[own:] = self._preferred(scores[own:])
+        return _hits(first_of_each(scores, np.concatenate(whose).astype(np.int64), rows, len(wanted)))
 
 
 def _from_tail(queries: Floats, learned: Snapshot, allowed: NDArray[np.bool_], top: int) -> list[Found]:
