@@ -86,13 +86,14 @@ def test_a_name_is_known_whatever_its_case_and_spaces() -> None:
 
 
 @pytest.fixture
-def family(clinic: Path) -> tuple[Linker, int, int]:
+def family(clinic: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Linker, int, int]:
     """A linker, and an entity with one above it."""
     linker = Linker.load(clinic, threads=1, broader=0.05)
-    for row in linker.ontology.rows():
-        for parent in linker.hierarchy.above(row):
-            return linker, row, parent
-    raise AssertionError("the miniature has no hierarchy")
+    narrow, broad = (linker.ontology.row_of(entity) for entity in ("D003110", "D009369"))
+    assert narrow is not None
+    assert broad is not None
+    monkeypatch.setattr(linker.hierarchy, "above", lambda row: frozenset({broad} if row == narrow else ()))
+    return linker, narrow, broad
 
 
 def hits(*entities: int, rows: tuple[int, ...] | None = None) -> list[Hit]:

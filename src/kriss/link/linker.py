@@ -108,9 +108,8 @@ class Linker:
         self.ngrams = (self.calibration.ngrams if self.ngram_index else 0.0) if config.ngrams is None else config.ngrams
         self.broader = self.calibration.broader if config.broader is None else config.broader
         config = replace(config, ngrams=self.ngrams, broader=self.broader)
-        self.search = Search(
-            self._index, self.prototypes, self.ontology, self.hierarchy, self.ngram_index, config, scope
-        )
+        parts = self._index, self.prototypes, self.ontology, self.hierarchy
+        self.search = Search(*parts, self.ngram_index, config, scope)
         self._ties = Ties(self._index, self.prototypes, self._references, self._weight, self.hierarchy)
         if config.rerank and self._reranker is None:
             self._reranker = Reranker(self.artifact.path / RERANKER, self.made_for(), self._threads)
