@@ -13,7 +13,7 @@ from kriss.link.search import Hit
 from kriss.link.ties import LOOKED_AT, Ties
 
 MINED, NAME = 0, 1
-PARENTS: dict[int, tuple[str, ...]] = {0: (), 1: ("0",), 2: ("1",), 3: (), 4: ("4", "9")}
+PARENTS: dict[int, list[int]] = {0: [], 1: [0], 2: [1], 3: [], 4: [4]}
 ROWS = [  # entity, kind, surface, vector
     (0, NAME, "Aniridia", (1.0, 0.0)),
     (1, MINED, "aniridia 2", (0.0, 1.0)),
@@ -39,9 +39,7 @@ def ties() -> Ties:
 
     prototypes = Table(entity=entity, kind=np.array([row[1] for row in ROWS]), surface=lambda row: ROWS[row][2])
     index = SimpleNamespace(vectors=lambda rows: stored[rows])
-    ontology = SimpleNamespace(
-        at=lambda row: SimpleNamespace(parents=PARENTS[row]), row_of=lambda name: int(name) if int(name) < 5 else None
-    )
+    ontology = SimpleNamespace(parents_at=PARENTS.__getitem__)
     return Ties(cast(Any, index), cast(Any, prototypes), REFERENCES, WEIGHT, Hierarchy(cast(Any, ontology)))
 
 

@@ -35,8 +35,7 @@ class Hierarchy:
         found: set[int] = set()
         waiting = [entity]
         while waiting:
-            parents = (self._ontology.row_of(parent) for parent in self._ontology.at(waiting.pop()).parents)
-            new = {row for row in parents if row is not None} - found
+            new = set(self._ontology.parents_at(waiting.pop())) - found
             found |= new
             waiting.extend(new)
         return frozenset(found - {entity})

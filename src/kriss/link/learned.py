@@ -29,11 +29,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kriss.errors import ArtifactError, DamagedError, VersionError
+from kriss.index.prototypes import CONTEXT
 from kriss.index.vectors import Index, Kind, build
 from kriss.index.vectors_build import SETTINGS
 from kriss.link.log import Record, append, read, sync_folder
 from kriss.ontology import Ontology
-from kriss.records import Evidence
+from kriss.records import Evidence, Mention
 
 STATE, LOCK, FORMAT = "state.json", "lock", 1
 TAIL = 4096
@@ -354,3 +355,24 @@ def _stamp(file: Path) -> Stamp:
     except FileNotFoundError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def gold_evidence(mention: Mention, document: str, offset: int, example: str) -> Evidence:
+    """Return what is shown of an example: the mention and some of the text around it."""
+    start = offset + len(mention.left)
+    return Evidence(
+        "gold",
+        mention.surface,
+        mention.left[-CONTEXT:],
+        mention.right[:CONTEXT],
+        document,
+        start,
+        start + len(mention.surface),
+        example,
+    )
+
+
+def addition(example: str, number: int, entity: str, evidence: Evidence, vector: NDArray[np.float32]) -> Record:
+    """Return the record by which an example is learned."""
+    header = {"what": "add", "id": example, "number": number, "entity": entity, "evidence": asdict(evidence)}
+    return Record(header, vector)

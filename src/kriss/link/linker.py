@@ -9,10 +9,10 @@ linker.add(link.mention, "D009103")                 # the next mention like it i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +26,14 @@ from kriss.index.calibrate import Calibration
 from kriss.index.hierarchy import Hierarchy
 from kriss.index.layout import ENCODER, LEARNED, NGRAMS, ONTOLOGY, PROTOTYPES, REFERENCES, RERANKER, VECTORS
 from kriss.index.ngrams import NgramIndex
-from kriss.index.prototypes import CONTEXT
 from kriss.index.query import Remembering, query_vectors
 from kriss.index.vectors import Index
 from kriss.link.abbreviations import long_forms
+from kriss.link.ahead import one_ahead
 from kriss.link.bracketed import parse_bracketed
 from kriss.link.config import LinkConfig, check
 from kriss.link.given import Given, as_mention, encodable, storable
-from kriss.link.learned import Example, Learned, Snapshot
+from kriss.link.learned import Example, Learned, Snapshot, addition, gold_evidence
 from kriss.link.log import Record
 from kriss.link.parts import digest_of_encoder, made_for, map_prototypes, map_references, weight_of_references
 from kriss.link.rerank import Answer, Reranker
@@ -48,6 +48,17 @@ _BATCH = 256
 """Mentions that are encoded and searched for at a time: memory stays bounded."""
 _ALIKE: dict[Precision, float] = {"fp32": 0.999, "int8": 0.9}
 """The least cosine between a prototype encoded now and as it is stored: processors round, int8 a good deal."""
+
+
+class _Asking(NamedTuple):
+    """A batch of mentions, made ready for the search."""
+
+    mentions: Sequence[Mention]
+    expanded: Sequence[str]
+    """The long forms of those that are abbreviations."""
+    asked: Sequence[Mention]
+    """The mentions with these, and without what no tokenizer takes."""
+    queries: NDArray[np.float32]
 
 
 class Linker:
@@ -146,10 +157,8 @@ class Linker:
             raise ConfigError(f"'top' must be at least 1, not {top}")
         asked = [as_mention(given) for given in mentions]
         self._check_encoder()
-        links: list[Link] = []
-        for first in range(0, len(asked), _BATCH):
-            links += self._link(asked[first : first + _BATCH], top)
-        return links
+        batches = (asked[first : first + _BATCH] for first in range(0, len(asked), _BATCH))
+        return [link for asking in one_ahead(self._asking, batches) for link in self._link(asking, top)]
 
     def link_text(self, text: str, top: int = 5) -> list[Link]:
         """Link the mentions that a text marks by double brackets: `Patients with [[MS]] relapsed`."""
@@ -158,10 +167,13 @@ class Linker:
             raise InputError("the text marks no mention; put double brackets around it: [[MS]]")
         return self.link([Mention.at(plain, start, end) for start, end in spans], top)
 
-    def _link(self, mentions: Sequence[Mention], top: int) -> list[Link]:
+    def _asking(self, mentions: Sequence[Mention]) -> _Asking:
         expanded = long_forms(mentions) if self.config.abbreviations else [""] * len(mentions)
         asked = [encodable(replace(m, surface=long) if long else m) for m, long in zip(mentions, expanded, strict=True)]
-        queries = query_vectors(self._remembering, asked, self.context)
+        return _Asking(mentions, expanded, asked, query_vectors(self._remembering, asked, self.context))
+
+    def _link(self, asking: _Asking, top: int) -> list[Link]:
+        mentions, expanded, asked, queries = asking
         learned = self.learned.now()
         spelled = ["" if mention.masked else mention.surface for mention in asked]
         found = self.search(queries, spelled, learned, max(top, LOOKED_AT, self._read()))
@@ -295,9 +307,9 @@ class Linker:
             for mention, entity, place, vector in zip(mentions, targets, places, vectors, strict=True):
                 number += 1
                 ids.append(f"g{number}")
-                evidence = _gold(mention, *place, ids[-1])
+                evidence = gold_evidence(mention, *place, ids[-1])
                 records.append(
-                    _addition(ids[-1], number, entity, evidence, vector + self._reference(entity, learned, references))
+                    addition(ids[-1], number, entity, evidence, vector + self._reference(entity, learned, references))
                 )
             self.learned.append(records)
         return ids
@@ -332,7 +344,7 @@ class Linker:
         for number, (entity, reference, vector) in enumerate(zip(entities, references, bare, strict=True), issued + 1):
             records.append(Record({"what": "entity", "id": entity.id, "name": entity.name}, reference))
             evidence = Evidence("name", entity.name, end=len(entity.name), example=f"g{number}")
-            records.append(_addition(f"g{number}", number, entity.id, evidence, vector + self._weighed(reference)))
+            records.append(addition(f"g{number}", number, entity.id, evidence, vector + self._weighed(reference)))
         return records, {entity.id: reference for entity, reference in zip(entities, references, strict=True)}
 
     def _reference(self, entity: str, learned: Snapshot, new: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
@@ -379,22 +391,3 @@ class Linker:
     def examples(self) -> list[Example]:
         """Return what was learned and not forgotten."""
         return list(self.learned.now().examples())
-
-
-def _gold(mention: Mention, document: str, offset: int, example: str) -> Evidence:
-    start = offset + len(mention.left)
-    return Evidence(
-        "gold",
-        mention.surface,
-        mention.left[-CONTEXT:],
-        mention.right[:CONTEXT],
-        document,
-        start,
-        start + len(mention.surface),
-        example,
-    )
-
-
-def _addition(example: str, number: int, entity: str, evidence: Evidence, vector: NDArray[np.float32]) -> Record:
-    header = {"what": "add", "id": example, "number": number, "entity": entity, "evidence": asdict(evidence)}
-    return Record(header, vector)

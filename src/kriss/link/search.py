@@ -164,7 +164,10 @@ class Search:
             return hits
         gains = self._hierarchy.support([hit.entity for hit in hits], np.array([hit.score for hit in hits]))
         weight = self._config.broader or 0.0
-        raised = [replace(hit, score=hit.score + weight * gain) for hit, gain in zip(hits, gains.tolist(), strict=True)]
+        raised = [
+            replace(hit, score=hit.score + weight * gain) if gain else hit
+            for hit, gain in zip(hits, gains.tolist(), strict=True)
+        ]
         return sorted(raised, key=_order)
 
     def _scored(self, query: Floats, entities: Sequence[int], learned: Snapshot) -> list[Hit]:

@@ -125,7 +125,7 @@ class Ontology:
             types=self._types[row],
             tree_numbers=self._trees[row],
             definition=self._definition[row],
-            parents=tuple(self._id[above] for above in self._parents_at(row)),
+            parents=tuple(self._id[above] for above in self.parents_at(row)),
             xrefs=self._xrefs[row],
         )
 
@@ -138,6 +138,10 @@ class Ontology:
         start = self._ends[row - 1] if row else 0
         return [self._text[i] for i in range(start, self._ends[row])]
 
+    def parents_at(self, row: int) -> list[int]:
+        """Return the rows of the entities right above the one in a row."""
+        return [above for above in self._parents[row] if self._has(above)]
+
     def entities_named(self, text: str) -> list[Entity]:
         """Return the entities that have exactly this name or alias, in the order of their ids."""
         rows = [self._owner[i] for i in self._by_name.rows(text) if self._text[i] == text]
@@ -149,7 +153,7 @@ class Ontology:
         if row is None:
             raise UnknownEntityError(entity_id, str(self.artifact.path))
         way = [row]
-        while above := self._parents_at(way[-1]):
+        while above := self.parents_at(way[-1]):
             way.append(above[0])
         return tuple(self.at(row) for row in reversed(way))
 
@@ -212,9 +216,6 @@ class Ontology:
 
     def _has(self, row: int) -> bool:
         return self._keep is None or bool(self._keep[row])
-
-    def _parents_at(self, row: int) -> list[int]:
-        return [above for above in self._parents[row] if self._has(above)]
 
     def search(self, text: str, limit: int = 20) -> list[Match]:
         """Find entities by id, or by names that contain the text in any case; the closest names first."""
