@@ -18,6 +18,10 @@ MARGIN = 32
 """Candidates beyond k that an exact search asks for, so that one look mostly settles the order."""
 _GROUP = 256
 """Queries that one pass over the vectors serves: their scores with a block take 8 MB."""
+_SAMPLE = 4096
+"""Vectors by which a scan guesses how high the best k of a query score."""
+_GUESS = 3
+"""How many times as many as are wanted should score above that guess: in all but rare cases the wanted ones do."""
 
 Find = Callable[[Vectors, int], tuple[Vectors, Rows]]
 """From queries and a number of candidates each, their rough scores and rows; -1 is no row."""
@@ -92,11 +96,52 @@ def scan(queries: Vectors, k: int, kept: Kept, longest: float, rows: Rows | None
         return best, found
 
     available = kept.count if rows is None else len(rows)
-    parts = [
-        settle(queries[start : start + _GROUP], k, available, find, kept, longest)
-        for start in range(0, len(queries), _GROUP)
-    ]
-    return np.vstack([best for best, _ in parts]), np.vstack([found for _, found in parts])
+    best, found = blank(len(queries), k)
+    for start in range(0, len(queries), _GROUP):
+        group = slice(start, start + _GROUP)
+        left = _above_a_guess(queries[group], kept, longest, rows, best[group], found[group]) + start
+        if len(left):
+            best[left], found[left] = settle(queries[left], k, available, find, kept, longest)
+    return best, found
+
+
+def _above_a_guess(
+    queries: Vectors, kept: Kept, longest: float, rows: Rows | None, best: Vectors, found: Rows
+) -> NDArray[np.int64]:
+    """Fill in the best rows of each query where a guess at their scores was low enough, and return where it was not.
+
+    A guess for all blocks spares keeping the best of each block in order, which took as long as the products.
+    """
+    k, available = best.shape[1], kept.count if rows is None else len(rows)
+    sample = np.arange(0, available, max(1, available // _SAMPLE))
+    rank = -(-_GUESS * (k + MARGIN) * len(sample) // available)
+    if rank >= len(sample):
+        return np.arange(len(queries))
+    with np.errstate(over="ignore", invalid="ignore"):
+        guesses = np.partition(queries @ kept.read(sample if rows is None else rows[sample]).T, -rank, axis=1)[:, -rank]
+    asked, scores, places = [], [], []
+    for block_rows, block in kept.blocks(rows):
+        with np.errstate(over="ignore", invalid="ignore"):
+            rough = queries @ block.T
+        # Of a flat array: numpy looks for what is true in one of two dimensions thirty times as slowly.
+        above = np.flatnonzero(rough > guesses[:, None])
+        query, place = np.divmod(above, rough.shape[1])
+        asked.append(query)
+        scores.append(rough.ravel()[above])
+        places.append(block_rows[place])
+    whose = np.concatenate(asked)
+    order = np.argsort(whose, kind="stable")
+    rough, all_rows = np.concatenate(scores)[order], np.concatenate(places)[order]
+    bounds = np.searchsorted(whose[order], np.arange(len(queries) + 1)).tolist()
+    left = []
+    for at, slack in enumerate(doubt(queries, longest).tolist()):
+        own = rough[bounds[at] : bounds[at + 1]]
+        if len(own) >= k:
+            near = own >= np.partition(own, -k)[-k] - slack
+            best[at], found[at] = rescore(queries[at], all_rows[bounds[at] : bounds[at + 1]][near], kept, k)
+        if len(own) < k or not guesses[at] + slack < best[at, -1]:
+            left.append(at)
+    return np.array(left, dtype=np.int64)
 
 
 def _better(rough: Vectors, floors: Vectors, rows: Rows) -> tuple[Vectors, Rows]:

@@ -23,6 +23,8 @@ BLOCK = 8192
 """Rows held as float32 at a time: 12 MB at a width of 384."""
 _GATHER = 512
 """Rows copied before pages go back: the system maps 64 KB around each, so at most 32 MB are held."""
+_HELD = 1 << 28
+"""Bytes of a file whose pages need not go back: asking for them again takes longer than the scores they are for."""
 
 Vectors = NDArray[np.float32]
 Rows = NDArray[np.int64]
@@ -43,13 +45,15 @@ class Kept:
         self._map.madvise(mmap.MADV_RANDOM)  # or each row would bring its neighbours from the disk
         values = np.frombuffer(self._map, dtype=self._dtype, offset=self._offset)
         self._matrix = values.reshape(count, width)
+        self._is_held = self._matrix.nbytes <= _HELD
 
     def read(self, rows: Rows) -> Vectors:
         """Return the vectors of these rows, in their order."""
         found = np.empty((len(rows), self.width), dtype=np.float32)
         for start in range(0, len(rows), _GATHER):
             found[start : start + _GATHER] = self._matrix[rows[start : start + _GATHER]]
-            self._map.madvise(mmap.MADV_DONTNEED)
+            if not self._is_held:
+                self._map.madvise(mmap.MADV_DONTNEED)
         return found
 
     def blocks(self, rows: Rows | None = None) -> Iterator[tuple[Rows, Vectors]]:
