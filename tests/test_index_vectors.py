@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kriss.errors import ConfigError, DamagedError, InputError, VersionError
+from kriss.index import search_exact, vectors_kept
 from kriss.index import vectors as module
 from kriss.index.vectors import Index, Kind, build, choose, recall
 
@@ -105,6 +106,29 @@ def test_an_index_says_what_it_is_and_keeps_the_vectors(made: Made, data: Data, 
 def test_exact_kinds_find_what_brute_force_finds(made: Made, data: Data, kind: Kind) -> None:
     queries = data[1][:40]
     assert close(made[kind].search(queries, 17), brute(kept_of(made[kind]), queries, 17))
+
+
+@pytest.mark.parametrize("kind", ["flat", "fp16"])
+@pytest.mark.parametrize("sample", [7, 2000, 100_000])
+@pytest.mark.parametrize("guess", [1, 3])
+def test_a_guess_that_is_too_high_changes_nothing(
+    made: Made, data: Data, monkeypatch: pytest.MonkeyPatch, kind: Kind, sample: int, guess: int
+) -> None:
+    """A small sample, and too few wanted above the guess: for some or all queries it does not hold."""
+    monkeypatch.setattr(search_exact, "_SAMPLE", sample)
+    monkeypatch.setattr(search_exact, "_GUESS", guess)
+    monkeypatch.setattr(search_exact, "MARGIN", 0)
+    monkeypatch.setattr(search_exact, "_GROUP", 25)  # the last group is not full
+    keep = np.arange(COUNT) % 5 > 0
+    for allowed in (None, keep):
+        expected = brute(kept_of(made[kind]), data[1], 20, allowed)
+        assert close(made[kind].search(data[1], 20, allowed), expected)
+
+
+def test_pages_that_go_back_hold_the_same(made: Made, data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = made["flat"].search(data[1], 20)
+    monkeypatch.setattr(vectors_kept, "_HELD", 0)
+    assert same(Index.open(made["flat"].folder).search(data[1], 20), expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)
