@@ -227,6 +227,19 @@ def test_the_union_keeps_what_matches_nothing(tmp_path: Path) -> None:
     assert_acyclic(found)
 
 
+def test_what_types_leave_out_of_a_union_is_said(tmp_path: Path) -> None:
+    source = ours(tmp_path, {"id": "D1", "name": "one", "types": ["Disease"]}, {"id": "D2", "name": "two"})
+    other = theirs(
+        tmp_path, "id: MO:1\nname: first\nxref: MESH:D1", "id: MO:2\nname: a kind\nis_a: MO:1", "id: MO:3\nname: far"
+    )
+    config = OntologyConfig(format="jsonl", merge_on=("MESH",), keep_unmatched=True, types=("Disease",))
+    report = build_ontology(config, (source,), tmp_path / "out", merge_with=(other,))
+    kept = [entity.id for entity in Ontology.load(tmp_path / "out")]
+    assert "D1" in kept
+    assert "MO:3" not in kept
+    assert f"{4 - len(kept)} entities are of other types than Disease and were left out" in report.notes
+
+
 def test_a_union_needs_something_to_unite(tmp_path: Path) -> None:
     source = ours(tmp_path, {"id": "D1", "name": "one"})
     with pytest.raises(ConfigError, match="--keep-unmatched says what to do with the entities of --merge"):

@@ -180,6 +180,9 @@ def _subset(columns: Columns, selectors: tuple[str, ...], staging: Staging) -> C
         staging.type_codes,
     )
     kept = np.union1d(columns.types.rows_with(types), columns.trees.rows_with(trees))
+    if len(kept) < len(columns):
+        left = len(columns) - len(kept)
+        staging.notes.append(f"{left:,} entities are of other types than {', '.join(selectors)} and were left out")
     new_row = np.full(len(columns), -1, dtype=np.int64)
     new_row[kept] = np.arange(len(kept))
     graph = columns.graph
