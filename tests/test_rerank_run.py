@@ -116,38 +116,15 @@ def no_dev_of(linker: Linker) -> Path:
     return world().no_dev
 
 
-def test_a_model_that_adds_to_the_linker_starts_where_the_linker_is(
-    tiny_model: Path, linker: Linker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loop, "make_usable", quick)
-    found = {}
-    for residual in (True, False):
-        settings = config(
-            tiny_model, steps=1, batch=64, dropout=0.0, dev_queries=60, mentions_per_entity=9, p_mask=0.0,
-            p_same_prototype=1.0, residual=residual,
-        )  # fmt: skip
-        found[residual] = train_reranker(settings, linker, world().mentions, tmp_path / str(residual))
-    with_linker, alone = found[True].before, found[False].before
-    assert with_linker
-    assert alone
-    assert with_linker.linker == alone.linker
-    assert with_linker.reranked >= with_linker.linker - 0.1 > alone.reranked + 0.2
-    losses = {residual: read_log(tmp_path / str(residual) / "log.jsonl") for residual in found}
-    first = {residual: next(entry["loss"] for entry in log if "loss" in entry) for residual, log in losses.items()}
-    assert first[True] < first[False]
-    assert open_artifact(tmp_path / "True").facts["sharpness"] > 0
-
-
 def test_a_trained_model_beats_the_untrained_one(
     tiny_model: Path, linker: Linker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "make_usable", quick)
     settings = config(
         tiny_model, steps=50, batch=16, chunk=16, learning_rate=3e-3, dropout=0.0, dev_every=25, dev_queries=60,
-        mentions_per_entity=9, shown="reference", p_same_prototype=1.0, p_same_name=1.0, p_mask=0.0, residual=False,
+        mentions_per_entity=9, shown="reference", p_same_prototype=1.0, p_same_name=1.0, p_mask=0.0,
     )  # fmt: skip
     report = train_reranker(settings, linker, world().mentions, tmp_path / "out")
-    assert open_artifact(tmp_path / "out").facts["sharpness"] == 0
     assert report.before
     assert report.after
     assert report.after.reranked > report.before.reranked + 0.2
@@ -179,7 +156,6 @@ def test_the_loss_and_gradients_do_not_depend_on_the_chunk(tiny_model: Path, lin
         losses = []
         for example in map(examples.get, places):
             scores = model.scores(model.pairs([example.mention], [examples.options(example)])).astype(np.float64)
-            scores += state.sharpness * example.scores()
             losses.append(np.log(np.exp(scores).sum()) - scores[example.gold])
         loss, pairs = state.backward(places)
         assert loss == pytest.approx(np.mean(losses), abs=1e-5)

@@ -45,7 +45,7 @@ class Seen:
     entity: int
     prototype: int
     score: float = field(default=0.0, compare=False)
-    """That of Eq. 4."""
+    """That of Eq. 4, where it was just computed."""
 
 
 class CandidateSearch:

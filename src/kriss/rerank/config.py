@@ -22,8 +22,6 @@ class RerankConfig(LoopSettings):
     fields: tuple[Field, ...] = FIELDS
     candidates: int = 16
     """K, the entities among which the correct one must be found."""
-    residual: bool = True
-    """Whether the linker's scores are added while training, so that only corrections are learned; not in the paper."""
     batch: int = 16
     """Mentions in a batch; the model reads each of them with K candidates."""
     chunk: int = 4

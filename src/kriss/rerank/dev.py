@@ -53,11 +53,8 @@ class RerankScore:
         return cls(reranked, masked, linker, float(flat[recall]), int(recall.removeprefix("recall@")))
 
 
-def score(model: CrossEncoder, examples: Examples, candidates: int, sharpness: float = 0.0) -> RerankScore:
-    """Ask for every dev mention; one whose entity is not among the candidates is wrong.
-
-    So many times the linker's scores are added to the model's, as in training.
-    """
+def score(model: CrossEncoder, examples: Examples, candidates: int) -> RerankScore:
+    """Ask for every dev mention; one whose entity is not among the candidates is wrong."""
     found = [examples.get(place) for place in range(len(examples))]
     right: list[bool] = []
     for first in range(0, len(found), _SIZE):
@@ -65,8 +62,7 @@ def score(model: CrossEncoder, examples: Examples, candidates: int, sharpness: f
         options = [examples.options(example) for example in some]
         scores = model.scores(model.pairs([example.mention for example in some], options))
         bounds = np.cumsum([len(part) for part in options])[:-1]
-        for example, cross in zip(some, np.split(scores, bounds), strict=True):
-            own = cross + sharpness * example.scores()
+        for example, own in zip(some, np.split(scores, bounds), strict=True):
             others = np.delete(own, example.gold) if example.gold >= 0 else own
             right.append(example.gold >= 0 and bool((own[example.gold] > others).all()))
     masked = [good for good, example in zip(right, found, strict=True) if example.mention.masked]

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from kriss.encoder.pairs import Option
 from kriss.errors import ConfigError, DamagedError
@@ -31,7 +30,6 @@ from kriss.ontology import Ontology
 from kriss.records import Entity, Mention
 from kriss.rerank.candidates import Asked, CandidateSearch, Seen
 from kriss.rerank.config import RerankConfig
-from kriss.rerank.residual import sharpness
 from kriss.train.names import name_key
 
 _BLOCK = 256
@@ -47,7 +45,6 @@ _SCHEMA = pa.schema(
         ("hides", pa.bool_()),
         ("entities", pa.list_(pa.int32())),
         ("prototypes", pa.list_(pa.int32())),
-        ("scores", pa.list_(pa.float32())),
         ("gold", pa.int32()),
     ]
 )
@@ -76,10 +73,6 @@ class Example:
     candidates: tuple[Seen, ...]
     gold: int
     """The place of the correct entity among them; -1 if it is not there."""
-
-    def scores(self) -> NDArray[np.float64]:
-        """Return the linker's scores of the candidates."""
-        return np.array([seen.score for seen in self.candidates])
 
     def spellings(self) -> frozenset[str]:
         """Return the keys of the names that would give the answer away."""
@@ -177,17 +170,8 @@ class Examples:
         """Return an example."""
         row = {name: column[place].as_py() for name, column in self._columns.items()}
         mention = Mention(row["left"], row["surface"], row["right"], row["masked"])
-        seen = tuple(Seen(*one) for one in zip(row["entities"], row["prototypes"], row["scores"], strict=True))
+        seen = tuple(Seen(*pair) for pair in zip(row["entities"], row["prototypes"], strict=True))
         return Example(mention, row["original"], row["document"], row["hides"], seen, row["gold"])
-
-    def sharpness(self) -> float:
-        """Return how sharp the linker's scores are best taken: see `kriss.rerank.residual`.
-
-        A correct entity that comes last was mostly not found but put there, and says nothing of them.
-        """
-        found = [(example.scores(), example.gold) for example in map(self.get, range(self._count))]
-        found = [(scores, gold) for scores, gold in found if scores[gold] > scores.min()]
-        return sharpness([scores for scores, _ in found], [gold for _, gold in found])
 
     def options(self, example: Example) -> list[Option]:
         """Return the candidates as the model sees them."""
@@ -266,8 +250,8 @@ def _check_stamp(file: Path, stamp: Mapping[str, Any]) -> None:
 def _table(examples: Iterator[Example]) -> pa.Table:
     rows = []
     for one in examples:
-        entities, prototypes, scores = ([astuple(seen)[part] for seen in one.candidates] for part in range(3))
+        entities, prototypes = ([astuple(seen)[part] for seen in one.candidates] for part in (0, 1))
         text = {name: getattr(one.mention, name) for name in ("left", "surface", "right", "masked")}
         more = {"original": one.original, "document": one.document, "hides": one.hides, "gold": one.gold}
-        rows.append({**text, **more, "entities": entities, "prototypes": prototypes, "scores": scores})
+        rows.append({**text, **more, "entities": entities, "prototypes": prototypes})
     return pa.Table.from_pylist(rows, schema=_SCHEMA)

@@ -164,7 +164,6 @@ class _Run(Loop[RerankScore, list[int]]):
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         super().__init__(config, model.to(device), device, steps, work, tell, given, RerankScore)
         self.config, self.examples, self.dev, self.skipped, self.cross = config, examples, dev, skipped, model
-        self.sharpness = examples.sharpness() if config.residual else 0.0
         self.tuning: Mapping[str, Any] = {}
 
     def batches(self) -> Iterator[list[int]]:
@@ -183,8 +182,6 @@ class _Run(Loop[RerankScore, list[int]]):
             sequences = self.cross.pairs([example.mention for example in some], options)
             [(order, read)] = sequences.batches(len(sequences))
             flat = self.cross.run(read).float()[torch.from_numpy(np.argsort(order)).to(self.device)]
-            known = np.concatenate([self.sharpness * example.scores() for example in some])
-            flat = flat + torch.from_numpy(known).to(flat)
             gold = torch.tensor([example.gold for example in some], device=flat.device)
             loss = rerank_loss(*in_rows(flat, [len(part) for part in options]), gold) / len(batch)
             loss.backward()  # type: ignore[no-untyped-call]
@@ -194,7 +191,7 @@ class _Run(Loop[RerankScore, list[int]]):
 
     def judge(self) -> RerankScore | None:
         """Re-rank the candidates of the dev mentions."""
-        return score(self.cross, self.dev, self.config.candidates, self.sharpness) if len(self.dev) else None
+        return score(self.cross, self.dev, self.config.candidates) if len(self.dev) else None
 
     def finish(self, out: Path, linker: Linker, mentions: Path, judges: _Judges, gold: int, *, force: bool) -> None:
         """Write the artifact: the weights that were best on dev, or the last if there is no dev set."""
@@ -215,7 +212,6 @@ class _Run(Loop[RerankScore, list[int]]):
                 **self.write_history(draft.path),
                 "examples": len(self.examples),
                 "skipped": self.skipped,
-                "sharpness": round(self.sharpness, 4),
                 **usable,
                 "tuned_on": judges.split,
             }
