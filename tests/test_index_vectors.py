@@ -125,6 +125,18 @@ def test_a_guess_that_is_too_high_changes_nothing(
         assert close(made[kind].search(data[1], 20, allowed), expected)
 
 
+@pytest.mark.parametrize("kind", ["flat", "fp16"])
+def test_equal_vectors_at_the_kth_place_do_not_hide_better_ones(tmp_path: Path, data: Data, kind: Kind) -> None:
+    """Forty rows tie there, and ten that are better come after them: all fifty are in question, and above the guess."""
+    vectors = data[0][:2000].copy()
+    vectors[:, 0] = -1
+    vectors[100:140] = np.eye(1, WIDTH)
+    vectors[1990:] = 2 * np.eye(1, WIDTH)
+    queries = np.tile(np.eye(1, WIDTH, dtype=np.float32), (30, 1))
+    index = make(tmp_path / kind, vectors, kind)
+    assert close(index.search(queries, 20), brute(kept_of(index), queries, 20))
+
+
 def test_pages_that_go_back_hold_the_same(made: Made, data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = made["flat"].search(data[1], 20)
     monkeypatch.setattr(vectors_kept, "_HELD", 0)
