@@ -78,6 +78,7 @@ LAYOUTS: Mapping[str, Layout] = {
             "calibration.json",
             "prototypes.arrow",
             "references.npy",
+            "short_forms.json",
             "vectors/index.faiss",
             "vectors/index.json",
             "ontology/manifest.json",

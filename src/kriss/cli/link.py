@@ -24,6 +24,7 @@ Context = Annotated[
     typer.Option(metavar="W", help="Weight of the context, from 0 to 1 (the paper).  [default: as calibrated]"),
 ]
 Abbreviations = Annotated[bool, typer.Option(help="Read abbreviations as the document defines them.")]
+ShortForms = Annotated[bool, typer.Option(help="Read those that it does not define as the mined text explains them.")]
 Ngrams = Annotated[
     float | None,
     typer.Option(metavar="W", help="Weight of likeness in spelling; 0 for none.  [default: as calibrated]"),
@@ -88,6 +89,7 @@ def link(
     top: Top = 5,
     context: Context = None,
     abbreviations: Abbreviations = True,
+    short_forms: ShortForms = True,
     ngrams: Ngrams = None,
     broader: Broader = None,
     ties: Ties = True,
@@ -105,9 +107,8 @@ def link(
     """Link the mentions that documents mark, with the evidence for each link."""
     from kriss.evaluate.datasets import documents as read
 
-    options = _options(context, abbreviations, ngrams, broader, ties, types, ids, threshold, gold, mode) | _reranking(
-        rerank, rerank_top, rerank_sure
-    )
+    asked = _options(context, abbreviations, short_forms, ngrams, broader, ties, types, ids, threshold, gold, mode)
+    options = asked | _reranking(rerank, rerank_top, rerank_sure)
     target = _output_format(to)
     chosen = input_format(format)
     _write(_load(linker, threads, options), read(documents, chosen, data), out, target, top, force=force)
@@ -130,6 +131,7 @@ def annotate(
     top: Top = 5,
     context: Context = None,
     abbreviations: Abbreviations = True,
+    short_forms: ShortForms = True,
     ngrams: Ngrams = None,
     broader: Broader = None,
     ties: Ties = True,
@@ -148,9 +150,8 @@ def annotate(
     from kriss.link.annotate import Dictionary, SpacyEntities, annotated
     from kriss.mine.documents import Problems
 
-    options = _options(context, abbreviations, ngrams, broader, ties, types, ids, threshold, gold, mode) | _reranking(
-        rerank, rerank_top, rerank_sure
-    )
+    asked = _options(context, abbreviations, short_forms, ngrams, broader, ties, types, ids, threshold, gold, mode)
+    options = asked | _reranking(rerank, rerank_top, rerank_sure)
     target = _output_format(to)
     finder = SpacyEntities(spacy) if spacy else None
     loaded = _load(linker, threads, options)
@@ -210,6 +211,7 @@ def _reranking(rerank: bool, top: int | None, sure: float | None) -> dict[str, A
 def _options(
     context: float | None,
     abbreviations: bool,
+    short_forms: bool,
     ngrams: float | None,
     broader: float | None,
     ties: bool,
@@ -231,6 +233,7 @@ def _options(
     return {
         "context": context,
         "abbreviations": abbreviations,
+        "short_forms": short_forms,
         "ngrams": ngrams,
         "broader": broader,
         "ties": ties,

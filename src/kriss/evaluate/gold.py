@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kriss.errors import InputError
-from kriss.link.abbreviations import abbreviations
 from kriss.link.documents import Annotated
+from kriss.mine.abbreviations import abbreviations
 
 Key = tuple[str, int, int]
 """Document, start and end: how a prediction says which mention it is of."""

@@ -21,6 +21,7 @@ from kriss.index.config import IndexConfig, check
 from kriss.index.encode import Encoding, Engine, Progress, encode_all, here
 from kriss.index.layout import ENCODER, LEARNED, ONTOLOGY, PROTOTYPES
 from kriss.index.prototypes import Prototypes, write_prototypes
+from kriss.index.short_forms import short_forms, write_short_forms
 from kriss.mine.store import open_mentions
 from kriss.ontology import Ontology
 
@@ -92,7 +93,9 @@ def build_linker(
             work, folder, config, ontology, OnnxEncoder.load(folder / ENCODER, config.precision, threads), blocks
         )
         calibration = assembly.run(mined, progress)
-        facts = assembly.facts
+        explained = short_forms(mentions, ontology)
+        write_short_forms(explained, folder)
+        facts = assembly.facts | {"short_forms": len(explained)}
         draft_folder.facts |= facts
     shutil.rmtree(work)
     return IndexReport(out, facts, calibration)

@@ -19,6 +19,8 @@ class LinkConfig:
     None what the linker found best on its own dev mentions."""
     abbreviations: bool = True
     """Read an abbreviation as the long form that the document gives for it."""
+    short_forms: bool = True
+    """Read one that its document does not explain as what the mined text says it stands for."""
     ngrams: float | None = None
     """Weight of the likeness in spelling that is added to a score; above 0, entities that are spelled
     like the mention join the candidates. None is what the linker found best on its own dev mentions."""

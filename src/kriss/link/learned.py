@@ -35,6 +35,7 @@ from kriss.index.vectors_build import SETTINGS
 from kriss.link.log import Record, append, read, sync_folder
 from kriss.ontology import Ontology
 from kriss.records import Evidence, Mention
+from kriss.records import folded as folded_name
 
 STATE, LOCK, FORMAT = "state.json", "lock", 1
 TAIL = 4096
@@ -80,6 +81,8 @@ class Snapshot:
     """The entity of each example, folded ones first: a row of the ontology, or, behind those, an added one."""
     standing: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
     """Whether an example was not removed."""
+    spelled: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The places of examples by what they mark, also of those that were removed."""
 
     def __len__(self) -> int:
         return int(self.standing.sum())
@@ -292,7 +295,8 @@ class Learned:
             raise DamagedError(f"{folder} has {count:,} vectors for {len(folded):,} examples; restore it")
         before = Snapshot(generation=generation, issued=issued, folded=folded, index=index, entities=entities)
         owner = self._owners(folded, entities)
-        return replace(before, owner=owner, standing=np.ones(len(folded), dtype=bool))
+        spelled = _spelled({}, folded, 0)
+        return replace(before, owner=owner, standing=np.ones(len(folded), dtype=bool), spelled=spelled)
 
     def _owners(self, examples: Iterable[Example], added: Mapping[str, object]) -> NDArray[np.int32]:
         """Return the entities of examples by number."""
@@ -346,7 +350,18 @@ class Learned:
             entities=entities,
             owner=np.concatenate([before.owner, self._owners(new, entities)]),
             standing=standing,
+            spelled=_spelled(before.spelled, new, len(before.standing)),
         )
+
+
+def _spelled(
+    before: Mapping[str, tuple[int, ...]], new: Iterable[Example], first: int
+) -> Mapping[str, tuple[int, ...]]:
+    """Return the places of examples by their spelling, when those from `first` on are new."""
+    more: dict[str, list[int]] = {}
+    for place, example in enumerate(new, first):
+        more.setdefault(folded_name(example.evidence.surface), []).append(place)
+    return {**before, **{key: (*before.get(key, ()), *places) for key, places in more.items()}}
 
 
 def _stamp(file: Path) -> Stamp:

@@ -27,8 +27,8 @@ from kriss.index.hierarchy import Hierarchy
 from kriss.index.layout import ENCODER, LEARNED, NGRAMS, ONTOLOGY, PROTOTYPES, REFERENCES, RERANKER, VECTORS
 from kriss.index.ngrams import NgramIndex
 from kriss.index.query import Remembering, query_vectors
+from kriss.index.short_forms import read_short_forms
 from kriss.index.vectors import Index
-from kriss.link.abbreviations import long_forms
 from kriss.link.ahead import one_ahead
 from kriss.link.bracketed import parse_bracketed
 from kriss.link.config import LinkConfig, check
@@ -37,12 +37,15 @@ from kriss.link.learned import Example, Learned, Snapshot, addition, gold_eviden
 from kriss.link.log import Record
 from kriss.link.parts import digest_of_encoder, made_for, map_prototypes, map_references, weight_of_references
 from kriss.link.rerank import Answer, Reranker
-from kriss.link.search import Hit, Scope, Search
+from kriss.link.scope import scope_of
+from kriss.link.search import Hit, Search
 from kriss.link.spans import known_entities
 from kriss.link.ties import LOOKED_AT, Ties
+from kriss.link.votes import voted
+from kriss.mine.abbreviations import long_forms
 from kriss.mine.documents import flaw_of
 from kriss.ontology import Ontology
-from kriss.records import Candidate, Entity, Evidence, Link, Mention
+from kriss.records import Candidate, Entity, Evidence, Link, Mention, folded
 
 _BATCH = 256
 """Mentions that are encoded and searched for at a time: memory stays bounded."""
@@ -85,6 +88,7 @@ class Linker:
                 f"{folder} has {len(self._index):,} vectors for {len(self.prototypes):,} prototypes; build it again"
             )
         self.calibration = Calibration.load(folder)
+        self._short_forms = read_short_forms(folder)
         self.ngram_index = NgramIndex.open(folder / NGRAMS) if (folder / NGRAMS).is_dir() else None
         self.hierarchy = Hierarchy(self.ontology)
         self._reranker: Reranker | None = None
@@ -115,7 +119,8 @@ class Linker:
         check(config)
         self.config = config
         self.context = self.calibration.context if config.context is None else config.context
-        scope = Scope(self._allowed_rows(config), frozenset(() if config.types else config.ids))
+        added = self.learned.now().entities if config.ids else ()
+        scope = scope_of(config, self.ontology, added, str(self.artifact.path))
         self.ngrams = (self.calibration.ngrams if self.ngram_index else 0.0) if config.ngrams is None else config.ngrams
         self.broader = self.calibration.broader if config.broader is None else config.broader
         config = replace(config, ngrams=self.ngrams, broader=self.broader)
@@ -128,23 +133,6 @@ class Linker:
     def made_for(self) -> dict[str, str]:
         """Return what a re-ranker that orders the candidates of this linker must have been trained for."""
         return made_for(self.artifact, self.ontology.artifact)
-
-    def _allowed_rows(self, config: LinkConfig) -> NDArray[np.bool_] | None:
-        """Tell which entities of the ontology may be linked to; None if all."""
-        if not config.types and not config.ids:
-            return None
-        allowed = np.zeros(len(self.ontology), dtype=bool)
-        allowed[list(self.ontology.subset(*config.types).rows() if config.types else self.ontology.rows())] = True
-        if config.ids:
-            new = self.learned.now().entities
-            rows = [self.ontology.row_of(entity) for entity in config.ids if entity not in new]
-            if None in rows:
-                stranger = [entity for entity in config.ids if entity not in new][rows.index(None)]
-                raise UnknownEntityError(stranger, str(self.artifact.path))
-            chosen = np.zeros_like(allowed)
-            chosen[[row for row in rows if row is not None]] = True
-            allowed &= chosen
-        return allowed
 
     # --- linking --------------------------------------------------------------------------------
 
@@ -169,8 +157,15 @@ class Linker:
 
     def _asking(self, mentions: Sequence[Mention]) -> _Asking:
         expanded = long_forms(mentions) if self.config.abbreviations else [""] * len(mentions)
+        if self.config.short_forms:
+            expanded = [long or self._stands_for(one) for one, long in zip(mentions, expanded, strict=True)]
         asked = [encodable(replace(m, surface=long) if long else m) for m, long in zip(mentions, expanded, strict=True)]
         return _Asking(mentions, expanded, asked, query_vectors(self._remembering, asked, self.context))
+
+    def _stands_for(self, mention: Mention) -> str:
+        """Return what a short form stands for in the mined text, if nobody taught the linker something of that name."""
+        taught = folded(mention.surface) in self.learned.now().spelled
+        return "" if mention.masked or taught else self._short_forms.get(mention.surface, "")
 
     def _link(self, asking: _Asking, top: int) -> list[Link]:
         mentions, expanded, asked, queries = asking
@@ -180,7 +175,10 @@ class Linker:
         likely = [self._likely(hits) for hits in found]
         answers = self._reranked(asked, found, likely, learned)
         if self.config.ties:
-            answers = [self._settled(answer, mention) for answer, mention in zip(answers, asked, strict=True)]
+            answers = [
+                self._settled(answer, mention, query, learned)
+                for answer, mention, query in zip(answers, asked, queries, strict=True)
+            ]
         links = []
         for mention, long, answer, by_linker in zip(mentions, expanded, answers, likely, strict=True):
             if not answer.hits:
@@ -229,8 +227,8 @@ class Linker:
             mentions, found, likely, option, candidates=self.config.rerank_top, sure=self.config.rerank_sure
         )
 
-    def _settled(self, answer: Answer, mention: Mention) -> Answer:
-        """Put the entity that is meant first, of those that share a name.
+    def _settled(self, answer: Answer, mention: Mention, query: NDArray[np.float32], learned: Snapshot) -> Answer:
+        """Put the entity that is meant first, of those that share a name or that people called the same.
 
         The context is not asked where a re-ranker has read it, nor for one who wants it to count for nothing.
         """
@@ -239,7 +237,8 @@ class Linker:
             return np.asarray(self.encoder.mentions([mention])[0])  # alone: the same bits as in any batch
 
         read = answer.probability is not None or self.config.context == 0
-        return replace(answer, hits=self._ties.settled(answer.hits, None if read else in_context))
+        hits = self._ties.settled(answer.hits, None if read else in_context)
+        return replace(answer, hits=voted(hits, query, mention, learned, len(self._index)))
 
     def _check_encoder(self) -> None:
         """Refuse an encoder that does not give the vectors which the index was built of; asked once."""

@@ -17,6 +17,7 @@ from kriss.index.search_exact import doubt, products
 from kriss.index.vectors import Index
 from kriss.link.config import LinkConfig
 from kriss.link.learned import Snapshot
+from kriss.link.scope import Scope
 from kriss.ontology import Ontology
 
 _SPELLED = 16
@@ -24,16 +25,6 @@ _SPELLED = 16
 _DEEP = LOOKED_AT
 """Candidates at least looked at where spelling or the hierarchy has a say in their order."""
 Floats = NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Which entities may be linked to."""
-
-    rows: NDArray[np.bool_] | None
-    """Those of the ontology; None for all."""
-    ids: frozenset[str]
-    """Entities that were added and may be linked to, unless all may: they have no type to be chosen by."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from kriss.evaluate.gold import GoldMention, Key, gold_mentions
 from kriss.evaluate.predictions import Prediction, Scored
-from kriss.link.abbreviations import abbreviations as defined_in
-from kriss.link.abbreviations import expand
 from kriss.link.spans import Annotated
+from kriss.mine.abbreviations import abbreviations as defined_in
+from kriss.mine.abbreviations import expand
 from kriss.records import Mention
 
 MOST = 64
