@@ -44,6 +44,7 @@ SYSTEMS = {
     "rerank": "**kriss, self-supervised, re-ranked**",
     "rerank-always": "the same, every mention re-ranked",
     "without-abbreviations": "kriss without abbreviations",
+    "without-short-forms": "kriss, only the document explains abbreviations",
     "without-ties": "kriss, shared names by Eq. 4",
     "without-broader": "kriss, narrower candidates say nothing for broader ones",
     "without-ngrams": "kriss without spelling",
@@ -53,6 +54,15 @@ SYSTEMS = {
     "supervised-only": "kriss, supervised only",
     "lazy": "**kriss, lazy supervised**",
     "lazy-rerank": "kriss, lazy supervised, re-ranked",
+}
+ABLATED = {
+    "nothing": "all parts",
+    "pairs": "without mention pairs (`alpha=0`)",
+    "aliases": "without aliases in references",
+    "hierarchy": "without tree and type in references",
+    "description": "without definitions in references",
+    "masking": "without masking",
+    "replacement": "without replacement",
 }
 SLICES = ("all", "unambiguous", "no owner", "several owners", "abbreviations", "composite", "seen", "unseen")
 
@@ -83,6 +93,24 @@ class Corpus:
             if shares:
                 spread = f"{percent(min(shares))}–{percent(max(shares))}"
                 yield [f"{examples}", percent(sum(shares) / len(shares)), spread, str(len(shares))]
+
+    def ablations(self) -> Iterator[list[str]]:
+        """Yield strict accuracy without a part of training, by Eq. 4 alone and as the linker comes, and the change."""
+        whole: dict[str, Evaluation] = {}
+        for part, name in ABLATED.items():
+            row = [name]
+            for way in ("-plain", ""):
+                path = self._links / f"ablated-{part}{way}.jsonl.gz"
+                if not path.is_file():
+                    row += ["", ""]
+                    continue
+                found = self._score(path)
+                base = whole.setdefault(way, found)
+                change = compare(found, base)
+                interval = f"{100 * change.low:+.1f} to {100 * change.high:+.1f}"
+                row += [percent(found.overall.strict), "" if base is found else interval]
+            if any(row[1:]):
+                yield row
 
     def _score(self, path: Path) -> Evaluation:
         return evaluate(self.mentions, read_predictions(path), self.knowledge, unlinked=self._unlinked, source=path)
@@ -127,6 +155,10 @@ def tables(corpus: Corpus) -> Iterator[str]:
     yield ""
     if few := list(corpus.few()):
         yield from markdown_table(["examples an entity, lazily", "strict, mean", "range", "draws"], few)
+        yield ""
+    if ablated := list(corpus.ablations()):
+        names = ["trained", "by Eq. 4 alone", "change, 95%", "as the linker comes", "change, 95%"]
+        yield from markdown_table(names, ablated)
         yield ""
 
 

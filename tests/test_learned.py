@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -124,6 +125,17 @@ def test_a_learned_vector_is_mention_plus_reference(weight: float, tiny_encoder:
         scores = {entity: max(float(query @ vector) for vector in vectors) for entity, vectors in expected.items()}
         assert [c.entity for c in link.candidates] == sorted(scores, key=lambda entity: -scores[entity])
         np.testing.assert_allclose([c.score for c in link.candidates], sorted(scores.values(), reverse=True), atol=1e-5)
+
+
+def test_what_a_person_said_of_the_same_word_counts_most(taught: Path) -> None:
+    linker = load(taught, context=1.0, gold=0.0)
+    linker.add(QUERIES[1], "X:003")
+    other = replace(QUERIES[0], surface="attack of " + QUERIES[1].surface)
+    same = replace(QUERIES[0], surface=QUERIES[1].surface.upper())
+    for mention, times in ((other, 1), (same, 4)):
+        plain = candidate(linker.with_options(mode="supervised"), mention, "X:003").score
+        found = candidate(linker.with_options(mode="supervised", gold=0.1), mention, "X:003").score
+        assert found == pytest.approx(plain + times * 0.1 * abs(plain), rel=1e-5)
 
 
 def test_what_a_person_said_counts_more(taught: Path) -> None:

@@ -31,9 +31,15 @@ def learned(*examples: tuple[str, int, float, str]) -> Any:
         return SimpleNamespace(entity=f"E{owner}", evidence=Evidence("gold", surface, left))
 
     vectors = np.array([[score] for _, _, score, _ in examples], dtype=np.float32)
+    standing = np.ones(len(examples), dtype=bool)
+
+    def spelled_as(surface: str) -> Any:
+        places = np.array(spelled.get(surface.casefold(), ()), dtype=np.int64)
+        return places[standing[places]] if len(places) else places
+
     return SimpleNamespace(
-        spelled=spelled,
-        standing=np.ones(len(examples), dtype=bool),
+        spelled_as=spelled_as,
+        standing=standing,
         owner=np.array([owner for _, owner, _, _ in examples], dtype=np.int32),
         example=example,
         vectors_at=vectors.__getitem__,
@@ -85,6 +91,11 @@ def test_the_last_word_on_a_mention_holds_against_any_number() -> None:
 def test_an_added_entity_is_known_by_its_id() -> None:
     hits = [Hit(7, KNOWN, 1.0, 1.0), Hit("E8", KNOWN + 1, 0.99, 0.99)]
     assert order(hits, learned(("cold", 7, 1.0, ""), *[("cold", 8, 0.99, "")] * 3)) == ["E8", 7]
+
+
+def test_an_entity_that_may_not_be_linked_to_is_not_elected() -> None:
+    taught = learned(("cold", 7, 1.0, ""), ("cold", 9, 0.98, ""), *[("cold", 8, 0.99, "")] * 3)
+    assert order([NEAREST[0], NEAREST[2]], taught) == [7, 9]
 
 
 @given(st.lists(st.tuples(st.floats(-3, 3), st.integers(0, 4)), min_size=1, max_size=20))

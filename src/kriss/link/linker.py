@@ -45,7 +45,7 @@ from kriss.link.votes import voted
 from kriss.mine.abbreviations import long_forms
 from kriss.mine.documents import flaw_of
 from kriss.ontology import Ontology
-from kriss.records import Candidate, Entity, Evidence, Link, Mention, folded
+from kriss.records import Candidate, Entity, Evidence, Link, Mention
 
 _BATCH = 256
 """Mentions that are encoded and searched for at a time: memory stays bounded."""
@@ -164,8 +164,8 @@ class Linker:
 
     def _stands_for(self, mention: Mention) -> str:
         """Return what a short form stands for in the mined text, if nobody taught the linker something of that name."""
-        taught = folded(mention.surface) in self.learned.now().spelled
-        return "" if mention.masked or taught else self._short_forms.get(mention.surface, "")
+        long = "" if mention.masked else self._short_forms.get(mention.surface, "")
+        return long if long and not len(self.learned.now().spelled_as(mention.surface)) else ""
 
     def _link(self, asking: _Asking, top: int) -> list[Link]:
         mentions, expanded, asked, queries = asking

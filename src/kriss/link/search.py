@@ -24,6 +24,8 @@ _SPELLED = 16
 """Entities that likeness in spelling adds to the candidates."""
 _DEEP = LOOKED_AT
 """Candidates at least looked at where spelling or the hierarchy has a say in their order."""
+_SAME_SPELLING = 4.0
+"""How much more of `gold` a learned example has that is spelled as the mention: somebody said what that word means."""
 Floats = NDArray[np.float32]
 
 
@@ -78,7 +80,7 @@ class Search:
             ):
                 hits[place] += _hits(found)
         if self._config.mode != "self-supervised" and len(learned):
-            for place, more in enumerate(self._learned(queries, learned, deep)):
+            for place, more in enumerate(self._learned(queries, surfaces, learned, deep)):
                 hits[place] = _best_of_each(hits[place] + more)
         if self._config.ngrams and self._config.mode != "supervised":
             hits = [self._spelled(*given, learned) for given in zip(queries, surfaces, hits, strict=True)]
@@ -87,10 +89,9 @@ class Search:
             hits = [self._broadened(some, surface) for some, surface in zip(hits, surfaces, strict=True)]
         return hits
 
-    def _learned(self, queries: Floats, learned: Snapshot, top: int) -> list[list[Hit]]:
+    def _learned(self, queries: Floats, surfaces: Sequence[str], learned: Snapshot, top: int) -> list[list[Hit]]:
         """Return the best entities by learned examples: the folded ones from their index, the others one by one."""
         allowed = self._allowed(learned)
-        added = list(learned.entities)
         folded = len(learned.folded)
         parts: list[list[Found]] = []
         if learned.index is not None:
@@ -101,20 +102,28 @@ class Search:
         hits: list[list[Hit]] = [[] for _ in queries]
         for part in parts:
             for place, found in enumerate(part):
-                hits[place] += [
-                    Hit(self._entity(number, added), len(self._index) + row, score, score)
-                    for score, number, row in zip(
-                        self._preferred(found.scores).tolist(),
-                        found.entities.tolist(),
-                        found.rows.tolist(),
-                        strict=True,
-                    )
-                ]
+                hits[place] += self._taught(found, learned)
+        for place, (query, surface) in enumerate(zip(queries, surfaces, strict=True)):
+            said = learned.spelled_as(surface)
+            if len(said := said[allowed[said]]):
+                owners = learned.owner[said].astype(np.int64)
+                found = first_of_each(products(learned.vectors_at(said), query), owners, said, top)
+                hits[place] += self._taught(found, learned, _SAME_SPELLING)
         return hits
 
-    def _preferred(self, scores: Floats) -> Floats:
+    def _taught(self, found: Found, learned: Snapshot, times: float = 1.0) -> list[Hit]:
+        """Return entities that were found by learned examples, with the scores that these have."""
+        added = list(learned.entities)
+        return [
+            Hit(self._entity(number, added), len(self._index) + row, score, score)
+            for score, number, row in zip(
+                self._preferred(found.scores, times).tolist(), found.entities.tolist(), found.rows.tolist(), strict=True
+            )
+        ]
+
+    def _preferred(self, scores: Floats, times: float = 1.0) -> Floats:
         """Return the scores of learned examples as they count."""
-        return np.asarray(scores + np.float32(self._config.gold) * np.abs(scores), dtype=np.float32)
+        return np.asarray(scores + np.float32(times * self._config.gold) * np.abs(scores), dtype=np.float32)
 
     def _allowed(self, learned: Snapshot) -> NDArray[np.bool_]:
         """Tell which examples stand and are of entities that may be linked to."""

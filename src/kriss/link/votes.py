@@ -21,7 +21,7 @@ from kriss.index.prototypes import CONTEXT
 from kriss.index.search_exact import products
 from kriss.link.learned import Snapshot
 from kriss.link.search import Hit
-from kriss.records import Evidence, Mention, folded
+from kriss.records import Evidence, Mention
 
 NEAR = 0.05
 """How fast a vote loses weight: by a factor of e for so much of the best score that it lies behind."""
@@ -47,8 +47,7 @@ def voted(hits: Sequence[Hit], query: Floats, mention: Mention, learned: Snapsho
     """
     if not hits or hits[0].row < known:
         return list(hits)
-    places = np.array(learned.spelled.get(folded(mention.surface), ()), dtype=np.int64)
-    places = places[learned.standing[places]] if len(places) else places
+    places = learned.spelled_as(mention.surface)
     owners = learned.owner[places]
     if hits[0].row - known not in places or len(np.unique(owners)) < 2:
         return list(hits)
@@ -57,8 +56,10 @@ def voted(hits: Sequence[Hit], query: Floats, mention: Mention, learned: Snapsho
     else:
         said = votes(products(learned.vectors_at(places), query), owners)
     ids = {int(owner): learned.example(place).entity for place, owner in zip(places.tolist(), owners, strict=True)}
-    first = max(said, key=lambda owner: (said[owner], -owner))
-    return sorted(hits, key=lambda hit: hit.entity not in (first, ids[first]))
+    listed = {hit.entity for hit in hits}  # not one that nobody asked for
+    found = [owner for owner in said if owner in listed or ids[owner] in listed]
+    first = max(found, key=lambda owner: (said[owner], -owner), default=-1)
+    return sorted(hits, key=lambda hit: hit.entity not in (first, ids.get(first)))
 
 
 def _is_of(evidence: Evidence, mention: Mention) -> bool:
