@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -183,3 +188,77 @@ def test_what_is_not_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "no such file" in capsys.readouterr().err
     with pytest.raises(ConfigError, match="has no stage 'z'"):
         Recipe.load(path).needed(["z"])
+
+
+SLOW = """
+import os, sys, time
+from pathlib import Path
+Path(sys.argv[1]).write_text("half")
+with open(Path(__file__).with_name("ran"), "a") as log:
+    log.write(f"{os.getpid()} ")
+time.sleep(float(sys.argv[2]))
+Path(sys.argv[1]).write_text("whole")
+"""
+
+
+def begin(folder: Path) -> subprocess.Popen[bytes]:
+    """Start a run in a process of its own, and return when its stage has begun."""
+    arguments = ["run", str(folder / "r.toml"), "--out", str(folder / "out")]
+    process = subprocess.Popen([sys.executable, "-m", "kriss.cli", *arguments], stderr=subprocess.DEVNULL)
+    wait(lambda: (folder / "ran").exists())
+    return process
+
+
+def wait(until: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if until():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not come")
+
+
+def is_running(number: int) -> bool:
+    """Whether a process is there and no zombie."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_run_that_is_ended_ends_its_command_and_puts_back_what_was_there(folder: Path) -> None:
+    (folder / "write.py").write_text(SLOW)
+    recipe(folder, 'name = "a"\nscript = "write.py {out} 0"')
+    assert go(folder) == 0
+    (folder / "ran").unlink()
+    recipe(folder, 'name = "a"\nscript = "write.py {out} 600"')
+    process = begin(folder)
+    wait(lambda: (folder / "out" / "a").exists() and (folder / "out" / "a").read_text() == "half")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 128 + signal.SIGTERM
+    [command] = map(int, (folder / "ran").read_text().split())
+    wait(lambda: not is_running(command))
+    assert (folder / "out" / "a").read_text() == "whole"
+
+
+def test_two_runs_do_not_make_one_stage_at_the_same_time(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "write.py").write_text(SLOW)
+    recipe(folder, 'name = "a"\nscript = "write.py {out} 2"')
+    process = begin(folder)
+    assert go(folder) == 0
+    assert process.wait(60) == 0
+    told = capsys.readouterr().err
+    assert "a: waiting for another run" in told
+    assert "a: as it was" in told
+    assert len((folder / "ran").read_text().split()) == 1
+
+
+def test_a_command_that_outlives_its_run_is_waited_for(folder: Path) -> None:
+    (folder / "write.py").write_text(SLOW)
+    recipe(folder, 'name = "a"\nscript = "write.py {out} 2"')
+    process = begin(folder)
+    process.kill()
+    process.wait()
+    assert go(folder) == 0
+    first, second = map(int, (folder / "ran").read_text().split())
+    assert first != second
+    assert (folder / "out" / "a").read_text() == "whole"

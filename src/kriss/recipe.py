@@ -19,6 +19,7 @@ names are what they were when it last ended well.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -28,8 +29,10 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -121,25 +124,38 @@ def run_recipe(
     prints: dict[str, str] = {}
     for number, stage in enumerate(stages, 1):
         prints[stage.name] = _fingerprint(stage, prints, recipe, data)
-        _restore(out / stage.target)
         stamp = out / _STAMPS / f"{stage.name.replace('/', '-')}.json"
         label = f"[{number}/{len(stages)}] {stage.name}"
-        if (
-            stage.name not in again
-            and (out / stage.target).exists()
-            and _known(stamp).get("print") == prints[stage.name]
-        ):
-            say(f"{label}: as it was")
-            continue
-        say(f"{label}: {stage.command}")
-        started = time.monotonic()
-        _run(stage, recipe, out, data)
-        taken = round(time.monotonic() - started, 1)
-        stamp.parent.mkdir(parents=True, exist_ok=True)
-        draft = stamp.with_suffix(".new")
-        draft.write_text(json.dumps({"print": prints[stage.name], "seconds": taken}) + "\n", encoding="utf-8")
-        draft.replace(stamp)
-        say(f"{label}: done in {taken:,.0f} s")
+        with _alone(stamp.with_suffix(".lock"), partial(say, f"{label}: waiting for another run")) as lock:
+            _restore(out / stage.target)
+            done = (out / stage.target).exists() and _known(stamp).get("print") == prints[stage.name]
+            if done and stage.name not in again:
+                say(f"{label}: as it was")
+                continue
+            say(f"{label}: {stage.command}")
+            started = time.monotonic()
+            _run(stage, recipe, out, data, lock)
+            taken = round(time.monotonic() - started, 1)
+            draft = stamp.with_suffix(".new")
+            draft.write_text(json.dumps({"print": prints[stage.name], "seconds": taken}) + "\n", encoding="utf-8")
+            draft.replace(stamp)
+            say(f"{label}: done in {taken:,.0f} s")
+
+
+@contextmanager
+def _alone(lock: Path, waiting: Callable[[], None]) -> Iterator[int]:
+    """Let no other run make the same stage meanwhile; several runs may share an output folder otherwise.
+
+    The command inherits the lock, so one that outlives a killed run is waited for as well.
+    """
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("ab") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        yield stream.fileno()
 
 
 def _expanded(values: object, path: Path, number: int) -> list[Stage]:
@@ -197,7 +213,7 @@ def _digest(path: Path) -> str:
     return " ".join(f"{one.name} {one.stat().st_size}" for one in files)
 
 
-def _run(stage: Stage, recipe: Recipe, out: Path, data: Path | None) -> None:
+def _run(stage: Stage, recipe: Recipe, out: Path, data: Path | None, lock: int) -> None:
     """Run a stage; what it wrote before is put back if it fails."""
     target = out / stage.target
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -208,7 +224,7 @@ def _run(stage: Stage, recipe: Recipe, out: Path, data: Path | None) -> None:
     try:
         if stage.copy:
             shutil.copytree(out / _target_of(recipe, stage.copy), target)
-        _execute(stage, recipe, out, data, target)
+        _execute(stage, recipe, out, data, target, lock)
     except BaseException:
         _remove(target)
         if before.exists():
@@ -217,7 +233,7 @@ def _run(stage: Stage, recipe: Recipe, out: Path, data: Path | None) -> None:
     _remove(before)
 
 
-def _execute(stage: Stage, recipe: Recipe, out: Path, data: Path | None, target: Path) -> None:
+def _execute(stage: Stage, recipe: Recipe, out: Path, data: Path | None, target: Path, lock: int) -> None:
     places = {one.name: str(out / one.target) for one in recipe.stages} | {"out": str(target), "data": str(data)}
     words = [_filled(word, places) for word in shlex.split(stage.command)]
     if stage.script:
@@ -225,7 +241,7 @@ def _execute(stage: Stage, recipe: Recipe, out: Path, data: Path | None, target:
     else:
         words = [sys.executable, "-m", "kriss.cli", *words, *_resumed(words, target)]
     environment = os.environ | ({"KRISS_DATA": str(data)} if data else {})
-    ended = subprocess.run(words, env=environment, check=False).returncode
+    ended = subprocess.run(words, env=environment, check=False, pass_fds=(lock,)).returncode
     if ended or not target.exists():
         what = f"ended with status {ended}" if ended else f"ended well, but wrote no {target}"
         raise StageFailedError(f"stage '{stage.name}' of {recipe.path} {what}; what it said stands above")
@@ -233,7 +249,8 @@ def _execute(stage: Stage, recipe: Recipe, out: Path, data: Path | None, target:
 
 def _resumed(words: Sequence[str], target: Path) -> list[str]:
     """Go on with a training that was interrupted."""
-    return ["--resume"] if words[0] == "train" and target.with_name(f".{target.name}.training").is_dir() else []
+    trains = words[0] == "train" or list(words[:2]) == ["rerank", "train"]
+    return ["--resume"] if trains and target.with_name(f".{target.name}.training").is_dir() else []
 
 
 def _restore(target: Path) -> None:

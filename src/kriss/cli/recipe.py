@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -31,4 +33,13 @@ def run_stages(
         for stage in read.needed(only or []):
             typer.echo(f"{stage.name}: {'kriss ' if stage.run else 'python '}{stage.command}")
         return
-    run_recipe(read, out, data, lambda line: typer.echo(line, err=True), only=only or (), again=again or ())
+    before = signal.signal(signal.SIGTERM, _stop)
+    try:
+        run_recipe(read, out, data, lambda line: typer.echo(line, err=True), only=only or (), again=again or ())
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _stop(number: int, frame: object) -> None:
+    """End as on Ctrl-C: the command that runs is ended too, and what it was replacing is put back."""
+    sys.exit(128 + number)
