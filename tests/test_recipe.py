@@ -192,7 +192,10 @@ def test_what_is_not_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 SLOW = """
 import os, sys, time
+from multiprocessing import get_context
 from pathlib import Path
+if float(sys.argv[2]) > 100:  # one that has children, which inherit what it holds
+    get_context("fork").Process(target=time.sleep, args=(600,), daemon=True).start()
 Path(sys.argv[1]).write_text("half")
 with open(Path(__file__).with_name("ran"), "a") as log:
     log.write(f"{os.getpid()} ")
@@ -238,6 +241,9 @@ def test_a_run_that_is_ended_ends_its_command_and_puts_back_what_was_there(folde
     [command] = map(int, (folder / "ran").read_text().split())
     wait(lambda: not is_running(command))
     assert (folder / "out" / "a").read_text() == "whole"
+    recipe(folder, 'name = "a"\nscript = "write.py {out} 0.1"')
+    assert go(folder) == 0  # nothing that was left holds the stage
+    assert not list((folder / "out").glob(".a.*"))
 
 
 def test_two_runs_do_not_make_one_stage_at_the_same_time(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

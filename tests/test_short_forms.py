@@ -87,6 +87,7 @@ def test_dev_mentions_have_no_say(tmp_path: Path) -> None:
         ("", "tacrolimus", " (USA)", [("USA", False)]),  # two documents would have to say so
         ("", "tacrolimus", " (" + "A" * 13 + ")", []),
         ("", "tacrolimus", "", []),
+        ("paroxysmal nocturnal ", "hemoglobinuria", " (PNH)", []),  # the letters are of a longer name
     ],
 )
 def test_what_stands_beside_a_name(left: str, surface: str, right: str, expected: list[tuple[str, bool]]) -> None:
@@ -116,6 +117,9 @@ def test_a_linker_reads_them_where_the_document_does_not_say(linker: Path) -> No
     assert plain.expanded == ""
     [defined] = one.link([Mention("Some obvious artery bleeding (OAB) and ", "OAB", ".")])
     assert defined.expanded == "obvious artery bleeding"  # the document has its own
+    without = one.with_options(abbreviations=False)
+    [defined, not_defined] = without.link([defined.mention, link.mention])
+    assert (defined.expanded, not_defined.expanded) == ("", "overactive bladder")
     [other_case, masked] = one.link([Mention.bare("oab"), Mention("A ", "OAB", "", masked=True)])
     assert (other_case.expanded, masked.expanded) == ("", "")
 
@@ -127,6 +131,9 @@ def test_what_a_person_taught_goes_first(linker: Path, tmp_path: Path) -> None:
     one.add(Mention("Signs of ", "OAB", "."), "5")
     [link] = one.link([Mention("Signs of ", "OAB", ".")])
     assert (link.entity, link.expanded) == ("5", "")
+    for options in ({"mode": "self-supervised"}, {"ids": ("1", "2")}):  # where that does not count
+        [link] = one.with_options(**options).link([Mention("Signs of ", "OAB", ".")])
+        assert (link.entity, link.expanded) == ("1", "overactive bladder")
 
 
 def test_from_the_command_line(linker: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -138,7 +145,18 @@ def test_from_the_command_line(linker: Path, capsys: pytest.CaptureFixture[str],
         assert json.loads(line)["mentions"][0].get("expanded") == expanded
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"OAB": 1}', '{"OAB": {"long": "x"}}', "\x00"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        '{"OAB": 1}',
+        '{"OAB": {"long": "x"}}',
+        '{"OAB": {"long": 5, "entity": "1", "document": "", "documents": 1}}',
+        "[" * 100_000,
+        "\x00",
+    ],
+)
 def test_a_damaged_file_is_refused(linker: Path, tmp_path: Path, content: str) -> None:
     import shutil
 

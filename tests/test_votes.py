@@ -1,101 +1,93 @@
-"""Learned examples with one spelling and several meanings: all of them have a say."""
+"""Learned examples that are spelled as a mention: all of them have a say, and the last word on a mention holds."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kriss import Linker
-from kriss.link.search import Hit
-from kriss.link.votes import NEAR, voted, votes
-from kriss.records import Evidence, Mention
+from kriss import Linker, Mention
+from kriss.link import votes as votes_module
+from kriss.link.learned import Example, Snapshot
+from kriss.link.votes import NEAR, Said, votes, what_was_said
+from kriss.records import Evidence, folded
 
-KNOWN = 100
 COLD = Mention("the patient had a ", "cold", " and pain")
+Row = tuple[str, int, float] | tuple[str, int, float, str]
 
 
-def learned(*examples: tuple[str, int, float, str]) -> Any:
-    """Surfaces, owners, scores for the query (1,) and what stands before the surface."""
-    spelled: dict[str, tuple[int, ...]] = {}
-    for place, (surface, *_) in enumerate(examples):
-        spelled[surface.casefold()] = (*spelled.get(surface.casefold(), ()), place)
-
-    def example(place: int) -> Any:
-        surface, owner, _, left = examples[place]
-        return SimpleNamespace(entity=f"E{owner}", evidence=Evidence("gold", surface, left))
-
-    vectors = np.array([[score] for _, _, score, _ in examples], dtype=np.float32)
-    standing = np.ones(len(examples), dtype=bool)
-
-    def spelled_as(surface: str) -> Any:
-        places = np.array(spelled.get(surface.casefold(), ()), dtype=np.int64)
-        return places[standing[places]] if len(places) else places
-
-    return SimpleNamespace(
-        spelled_as=spelled_as,
-        standing=standing,
-        owner=np.array([owner for _, owner, _, _ in examples], dtype=np.int32),
-        example=example,
-        vectors_at=vectors.__getitem__,
+def learned(*rows: Row) -> Snapshot:
+    """Return examples by surface, owner, score for the query (1,) and what stands before the surface."""
+    examples, spelled = [], dict[str, tuple[int, ...]]()
+    for place, (surface, owner, _, *rest) in enumerate(rows):
+        [left] = rest or [""]
+        evidence = Evidence("gold", surface, left)
+        examples.append(Example(f"g{place}", f"E{owner}", evidence))
+        spelled[folded(surface)] = (*spelled.get(folded(surface), ()), place)
+    return Snapshot(
+        tail=tuple(examples),
+        vectors=np.array([[row[2]] for row in rows], dtype=np.float32).reshape(-1, 1),
+        owner=np.array([row[1] for row in rows], dtype=np.int32),
+        standing=np.ones(len(rows), dtype=bool),
+        spelled=spelled,
     )
 
 
-def order(hits: list[Hit], taught: Any, mention: Mention = COLD) -> list[int | str]:
-    return [hit.entity for hit in voted(hits, np.ones(1, np.float32), mention, cast(Any, taught), KNOWN)]
+def said(taught: Snapshot, mention: Mention = COLD, surface: str | None = None, without: int = -1) -> Said | None:
+    read = mention.surface if surface is None else surface
+    return what_was_said(np.ones(1, np.float32), read, mention, taught, taught.standing & (taught.owner != without))
 
 
-NEAREST = [Hit(7, KNOWN, 1.0, 1.0), Hit(8, KNOWN + 1, 0.99, 0.99), Hit(9, 5, 0.5, 0.5)]
+def first(taught: Snapshot, mention: Mention = COLD, surface: str | None = None, without: int = -1) -> int | None:
+    found = said(taught, mention, surface, without)
+    return found.first if found else None
 
 
 def test_many_who_say_one_thing_outvote_one_who_is_a_little_nearer() -> None:
-    near = [("cold", 8, 0.99, "")] * 2
-    assert order(NEAREST, learned(("cold", 7, 1.0, ""), *near)) == [8, 7, 9]
-    far = [("cold", 8, 1.0 - 3 * NEAR, "")] * 10  # ten of e^-3 are not one
-    assert order(NEAREST, learned(("cold", 7, 1.0, ""), *far)) == [7, 8, 9]
+    assert first(learned(("cold", 7, 1.0), *[("cold", 8, 0.99)] * 2)) == 8
+    assert first(learned(("cold", 7, 1.0), *[("cold", 8, 1.0 - 3 * NEAR)] * 10)) == 7  # ten of e^-3 are not one
 
 
-def test_another_spelling_has_no_vote_and_case_is_no_other() -> None:
-    others = [("colds", 8, 1.0, "")] * 3
-    assert order(NEAREST, learned(("cold", 7, 1.0, ""), *others)) == [7, 8, 9]
-    assert order(NEAREST, learned(("COLD", 7, 1.0, ""), *[("Cold", 8, 0.99, "")] * 3)) == [8, 7, 9]
+def test_who_has_a_vote() -> None:
+    others = [("colds", 8, 1.0), ("+", 8, 1.0), ("old c", 8, 1.0)]
+    assert first(learned(("cold", 7, 1.0), *others)) == 7
+    assert first(learned(("COLD", 7, 1.0), *[("Cold", 8, 0.99)] * 3)) == 8
+    assert said(learned(*others)) is None
+    assert said(learned(("cold", 7, 1.0)), surface="") is None  # masked: nobody sees what it is spelled as
+    assert said(Snapshot()) is None
 
 
-def test_what_was_found_otherwise_is_left_alone() -> None:
-    taught = learned(("cold", 7, 1.0, ""), *[("cold", 8, 0.99, "")] * 3)
-    mined_first = [Hit(9, 5, 1.2, 1.2), *NEAREST[:2]]
-    assert order(mined_first, taught) == [9, 7, 8]
-    assert order([], taught) == []
-    assert order(NEAREST, learned(("flu", 7, 1.0, ""), ("cold", 8, 0.9, ""))) == [7, 8, 9]
+def test_what_was_removed_or_is_out_of_scope_has_no_vote() -> None:
+    taught = learned(("cold", 7, 1.0), ("cold", 9, 0.98), *[("cold", 8, 0.99)] * 2)
+    assert first(taught) == 8
+    assert first(taught, without=8) == 7
+    taught.standing[2:] = False
+    assert first(taught) == 7
 
 
-def test_a_removed_example_has_no_vote() -> None:
-    taught = learned(("cold", 7, 1.0, ""), *[("cold", 8, 0.99, "")] * 2)
-    taught.standing[1:] = False
-    assert order(NEAREST, taught) == [7, 8, 9]
+def test_only_the_last_ones_vote_where_there_are_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(votes_module, "MOST", 3)
+    taught = learned(*[("cold", 7, 1.0)] * 5, *[("cold", 8, 1.0)] * 2)
+    found = said(taught)
+    assert found
+    assert (found.first, len(found.places)) == (8, 3)
 
 
 def test_the_last_word_on_a_mention_holds_against_any_number() -> None:
-    others = [("cold", 8, 1.0, "elsewhere ")] * 20
-    said = ("cold", 7, 1.0, "here ")
+    others: list[Row] = [("cold", 8, 1.0, "elsewhere ")] * 20
     here = Mention("here ", "cold", "")
-    assert order(NEAREST, learned(said, *others), here) == [7, 8, 9]
-    assert order(NEAREST, learned(said, *others, ("cold", 8, 1.0, "here ")), here) == [8, 7, 9]
-
-
-def test_an_added_entity_is_known_by_its_id() -> None:
-    hits = [Hit(7, KNOWN, 1.0, 1.0), Hit("E8", KNOWN + 1, 0.99, 0.99)]
-    assert order(hits, learned(("cold", 7, 1.0, ""), *[("cold", 8, 0.99, "")] * 3)) == ["E8", 7]
-
-
-def test_an_entity_that_may_not_be_linked_to_is_not_elected() -> None:
-    taught = learned(("cold", 7, 1.0, ""), ("cold", 9, 0.98, ""), *[("cold", 8, 0.99, "")] * 3)
-    assert order([NEAREST[0], NEAREST[2]], taught) == [7, 9]
+    assert first(learned(("cold", 7, 0.1, "here "), *others), here) == 7
+    assert first(learned(("cold", 7, 1.0, "here "), *others, ("cold", 8, 1.0, "here ")), here) == 8
+    # Also where the mention is read as something else, which is what the others speak of.
+    spelled_out: list[Row] = [("common cold", 8, 1.0)] * 3
+    found = said(learned(("cold", 7, 0.1, "here "), *spelled_out), here, "common cold")
+    assert found
+    assert (found.first, found.certain, len(found.places)) == (7, True, 4)
+    assert first(learned(("cold", 7, 0.1, "there "), *spelled_out), here, "common cold") == 8
 
 
 @given(st.lists(st.tuples(st.floats(-3, 3), st.integers(0, 4)), min_size=1, max_size=20))
@@ -105,21 +97,60 @@ def test_votes_are_the_formula(examples: list[tuple[float, int]]) -> None:
     expected: dict[int, float] = {}
     for score, (_, owner) in zip(scores.tolist(), examples, strict=True):
         expected[owner] = expected.get(owner, 0.0) + math.exp((score - best) / (NEAR * abs(best) or 1.0))
-    found = votes(scores, np.array([owner for _, owner in examples], dtype=np.int32))
+    found = votes(scores, np.array([owner for _, owner in examples]))
     assert found.keys() == expected.keys()
     np.testing.assert_allclose([found[owner] for owner in expected], list(expected.values()), rtol=1e-6)
 
 
-def test_a_linker_asks_all_that_it_was_taught(taught: Path) -> None:
-    linker = Linker.load(taught, threads=1)
-    tail = " and fever in the chest of a patient"
-    elsewhere = [Mention(f"{word} patients with a ", "cold", tail) for word in ("acute", "chronic", "left", "right")]
-    linker.add_all([(elsewhere[0], "X:003"), *((one, "X:004") for one in elsewhere[1:])])
-    asked = Mention("acute patients with a ", "cold", " and fever in the chest of the patient")
-    assert linker.link([asked])[0].entity == "X:004"
-    assert linker.with_options(ties=False).link([asked])[0].entity == "X:003"  # the nearest, by Eq. 4
-    assert linker.link([elsewhere[0]])[0].entity == "X:003"  # this very one
-    linker.learned.fold()
-    again = Linker.load(taught, threads=1)
-    assert again.link([asked]) == linker.link([asked])
-    assert again.link([asked])[0].entity == "X:004"
+# --- in a linker --------------------------------------------------------------------------------
+
+TAIL = " and fever in the chest of a patient"
+ELSEWHERE = [Mention(f"{word} patients with a ", "cold", TAIL) for word in ("acute", "chronic", "left", "right")]
+ASKED = Mention("acute patients with a ", "cold", " and fever in the chest of the patient")
+
+
+@pytest.fixture
+def linker(taught: Path) -> Linker:
+    found = Linker.load(taught, threads=1)
+    found.add_all([(ELSEWHERE[0], "X:003"), *((one, "X:004") for one in ELSEWHERE[1:])])
+    return found
+
+
+def test_a_linker_asks_all_that_it_was_taught(linker: Linker) -> None:
+    assert linker.link([ASKED])[0].entity == "X:004"
+    assert linker.with_options(ties=False).link([ASKED])[0].entity == "X:003"  # the nearest, by Eq. 4
+    assert linker.link([ELSEWHERE[0]])[0].entity == "X:003"  # this very one
+    assert linker.with_options(ids=("X:003", "X:007")).link([ASKED])[0].entity == "X:003"
+    masked = Mention(ASKED.left, "cold", ASKED.right, masked=True)
+    unseen = Mention(ASKED.left, "zzz", ASKED.right, masked=True)
+    assert linker.link([masked])[0].candidates == linker.link([unseen])[0].candidates
+
+
+@pytest.mark.parametrize("top", [1, 5, 30])
+def test_the_answer_does_not_depend_on_how_much_is_shown_or_what_is_folded(linker: Linker, top: int) -> None:
+    near = [Mention("acute patients with a ", "cold", f" and {word}") for word in ("pain", "fever", "dose", "blood")]
+    linker.add_all([(one, f"X:{number:03d}") for number, one in enumerate(near * 5, 10)])
+    linker.add_all([(Mention("no such ", "cold", f" {n}"), "X:001") for n in range(40)])
+    for mode in ("lazy", "supervised"):
+        asked = linker.with_options(mode=mode, ngrams=0.0, broader=0.0)
+        before = asked.link([ASKED], 30)[0]
+        assert asked.link([ASKED], top)[0].candidates == before.candidates[:top]
+        linker.learned.fold()
+        again = asked.link([ASKED], top)[0]
+        assert [one.entity for one in again.candidates] == [one.entity for one in before.candidates[:top]]
+
+
+def test_a_correction_holds_where_the_document_explains_the_word(linker: Linker) -> None:
+    text = "Renal failure (RF) is acute. Who had RF relapsed."
+    place = text.rindex("RF")
+    mention = Mention.at(text, place, place + 2)
+    assert linker.link([mention])[0].expanded == "Renal failure"
+    linker.add(mention, "X:005")
+    assert linker.link([mention])[0].entity == "X:005"
+
+
+def test_the_name_of_an_added_entity_is_nobodys_word_on_a_mention(linker: Linker) -> None:
+    linker.add(Mention("this is ", "the flu", ""), "NEW", name="cold")
+    for _ in range(3):
+        linker.add(Mention.bare("cold"), "X:003")
+    assert linker.link([Mention.bare("cold")])[0].entity == "X:003"

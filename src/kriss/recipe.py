@@ -26,11 +26,12 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
@@ -43,6 +44,8 @@ from kriss.errors import ConfigError, InputError, KrissError, Place
 
 _HOLE = re.compile(r"\{([\w./-]+)\}")
 _STAMPS = ".stages"
+_PATIENCE = 10.0
+"""Seconds that a command has to end by itself."""
 Say = Callable[[str], None]
 
 
@@ -230,7 +233,10 @@ def _run(stage: Stage, recipe: Recipe, out: Path, data: Path | None, lock: int) 
         if before.exists():
             before.rename(target)
         raise
-    _remove(before)
+    if before.exists():  # under a name that nobody would put back, should the run end while it is removed
+        gone = target.with_name(f".{target.name}.gone")
+        _remove(gone)
+        _remove(before.rename(gone))
 
 
 def _execute(stage: Stage, recipe: Recipe, out: Path, data: Path | None, target: Path, lock: int) -> None:
@@ -241,10 +247,23 @@ def _execute(stage: Stage, recipe: Recipe, out: Path, data: Path | None, target:
     else:
         words = [sys.executable, "-m", "kriss.cli", *words, *_resumed(words, target)]
     environment = os.environ | ({"KRISS_DATA": str(data)} if data else {})
-    ended = subprocess.run(words, env=environment, check=False, pass_fds=(lock,)).returncode
+    ended = _waited_for(subprocess.Popen(words, env=environment, pass_fds=(lock,), start_new_session=True))
     if ended or not target.exists():
         what = f"ended with status {ended}" if ended else f"ended well, but wrote no {target}"
         raise StageFailedError(f"stage '{stage.name}' of {recipe.path} {what}; what it said stands above")
+
+
+def _waited_for(command: subprocess.Popen[bytes]) -> int:
+    """Return how a command ended. If the run is ended first, it is too, with all that it has started."""
+    try:
+        return command.wait()
+    except BaseException:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError):
+                os.killpg(command.pid, number)
+            with suppress(subprocess.TimeoutExpired):
+                command.wait(_PATIENCE)
+        raise
 
 
 def _resumed(words: Sequence[str], target: Path) -> list[str]:

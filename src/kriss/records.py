@@ -101,7 +101,7 @@ class Link:
     candidates: tuple[Candidate, ...] = ()
     """The likeliest first; also given where `entity` is None."""
     expanded: str = ""
-    """The long form of an abbreviation that the document defines, if the mention was read as that."""
+    """The long form of an abbreviation that the document or the mined text explains, if it was read as that."""
 
 
 def folded(name: str) -> str:

@@ -53,7 +53,8 @@ Ids = Annotated[
 ]
 Threshold = Annotated[float, typer.Option(metavar="P", help="Link to nothing where it is less likely right than this.")]
 Gold = Annotated[
-    float, typer.Option(metavar="W", help="How much more a learned example counts; 0 for no more than others.")
+    float,
+    typer.Option(metavar="W", help="How much more a learned example counts, fourfold if spelled alike; 0 for no more."),
 ]
 Mode = Annotated[
     str, typer.Option(metavar="MODE", help="lazy: all prototypes; self-supervised; supervised: learned ones alone.")

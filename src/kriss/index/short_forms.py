@@ -118,17 +118,19 @@ def explained(mention: Mention) -> list[tuple[str, bool]]:
     """
     if looks_like_one(mention.surface):  # "HGF (PeproTech)" explains nothing
         return []
-    found: dict[str, bool] = {}
     behind = _BEHIND.match(mention.right)
     before = _BEFORE.search(mention.left[-_READ:]) if mention.right[:1] in (")", "]") else None
-    for match in (behind, before):
-        if match and looks_like_one(match[1]):
-            found[match[1]] = False
-    if behind or before:
-        text = f"{mention.left[-_READ:]}{mention.surface}{mention.right[:_READ]}"
-        for short, long in abbreviations(text).items():
-            if looks_like_one(short) and folded(long) == folded(mention.surface):
-                found[short] = True
+    if not behind and not before:
+        return []
+    text = f"{mention.left[-_READ:]}{mention.surface}{mention.right[:_READ]}"
+    defined = {short: folded(long) for short, long in abbreviations(text).items()}
+    beside = [match[1] for match in (behind, before) if match]
+    found: dict[str, bool] = {}
+    for short in filter(looks_like_one, dict.fromkeys([*beside, *defined])):
+        if short not in defined:
+            found[short] = False
+        elif defined[short] == folded(mention.surface):  # not a longer name that ends so: "generalized anxiety (GAD)"
+            found[short] = True
     return list(found.items())
 
 
@@ -144,12 +146,17 @@ def looks_like_one(text: str) -> bool:
 
 def _weights(folder: Path) -> dict[str, float]:
     """Return for how many of its entity's hits a kept mention stands."""
-    forms = pq.read_table(folder / "forms.parquet", columns=["entity", "hits"])
-    hits: Counter[str] = Counter()
-    for entity, count in zip(forms.column("entity").to_pylist(), forms.column("hits").to_pylist(), strict=True):
-        hits[entity] += count
-    kept = Counter(pq.read_table(folder / "mentions.parquet", columns=["entity"]).column("entity").to_pylist())
-    return {entity: hits[entity] / count for entity, count in kept.items() if hits[entity]}
+    counted = (
+        pq.read_table(folder / "forms.parquet", columns=["entity", "hits"])
+        .group_by("entity")
+        .aggregate([("hits", "sum")])
+    )
+    kept = (
+        pq.read_table(folder / "mentions.parquet", columns=["entity"]).group_by("entity").aggregate([([], "count_all")])
+    )
+    both = kept.join(counted, "entity", join_type="inner")
+    columns = (both.column(name).to_pylist() for name in ("entity", "hits_sum", "count_all"))
+    return {entity: hits / count for entity, hits, count in zip(*columns, strict=True)}
 
 
 def write_short_forms(found: Mapping[str, ShortForm], folder: Path) -> None:
@@ -162,6 +169,9 @@ def read_short_forms(folder: Path) -> dict[str, str]:
     """Return the long form of each short form that a linker knows."""
     try:
         listed = json.loads((folder / FILE).read_text(encoding="utf-8"))
-        return {short: ShortForm(**one).long for short, one in listed.items()}
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+        found = {short: ShortForm(**one).long for short, one in listed.items()}
+        if not all(isinstance(long, str) and long.strip() for long in found.values()):
+            raise ValueError("a long form is no text")
+        return found
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedError(f"{folder / FILE} cannot be read ({error}); build the linker again") from None

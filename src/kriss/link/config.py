@@ -29,7 +29,8 @@ class LinkConfig:
     no name spelled as the mention. None is what the linker found best on its own dev mentions."""
     ties: bool = True
     """Where several entities have the very name that was found, take the broadest of them, or else the one with
-    the mined mention most like this one in its context; if not, their references decide as in Eq. 4."""
+    the mined mention most like this one in its context; where people called several so, the one that most of them
+    meant. If not, references and the nearest example decide, as in Eq. 4."""
     rerank: bool = False
     """Let the re-ranker that stands in the linker read the first candidates together with the mention."""
     rerank_top: int | None = None
@@ -45,7 +46,7 @@ class LinkConfig:
     """A mention whose best candidate is less likely than this is linked to nothing."""
     gold: float = 0.05
     """How much more the score of a learned example counts: what a person said, before what was mined or is only
-    a name. 0 is the paper's."""
+    a name; four times that if it is spelled as the mention. 0 is the paper's."""
     mode: Mode = "lazy"
     """`self-supervised`: prototypes that were mined, and names; `supervised`: learned examples alone;
     `lazy`: both."""

@@ -35,7 +35,7 @@ from kriss.index.vectors_build import SETTINGS
 from kriss.link.log import Record, append, read, sync_folder
 from kriss.ontology import Ontology
 from kriss.records import Evidence, Mention
-from kriss.train.names import name_key
+from kriss.records import folded as folded_name
 
 STATE, LOCK, FORMAT = "state.json", "lock", 1
 TAIL = 4096
@@ -82,7 +82,7 @@ class Snapshot:
     standing: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
     """Whether an example was not removed."""
     spelled: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """The places of examples by the key of what they mark (`name_key`), also of those that were removed."""
+    """The places of examples by what they mark (`folded`), also of those that were removed."""
 
     def __len__(self) -> int:
         return int(self.standing.sum())
@@ -96,8 +96,8 @@ class Snapshot:
         return self.folded[place] if place < len(self.folded) else self.tail[place - len(self.folded)]
 
     def spelled_as(self, surface: str) -> NDArray[np.int64]:
-        """Return the places of examples that mark the same words, in any order, case or number; ascending."""
-        places = np.array(self.spelled.get(name_key(surface), ()), dtype=np.int64)
+        """Return the places of examples that stand and mark the same text in any case, ascending; none for ""."""
+        places = np.array(self.spelled.get(folded_name(surface), ()) if surface else (), dtype=np.int64)
         return places[self.standing[places]] if len(places) else places
 
     def vectors_at(self, places: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -365,7 +365,7 @@ def _spelled(
     """Return the places of examples by their spelling, when those from `first` on are new."""
     more: dict[str, list[int]] = {}
     for place, example in enumerate(new, first):
-        more.setdefault(name_key(example.evidence.surface), []).append(place)
+        more.setdefault(folded_name(example.evidence.surface), []).append(place)
     return {**before, **{key: (*before.get(key, ()), *places) for key, places in more.items()}}
 
 

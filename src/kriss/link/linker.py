@@ -41,7 +41,6 @@ from kriss.link.scope import scope_of
 from kriss.link.search import Hit, Search
 from kriss.link.spans import known_entities
 from kriss.link.ties import LOOKED_AT, Ties
-from kriss.link.votes import voted
 from kriss.mine.abbreviations import long_forms
 from kriss.mine.documents import flaw_of
 from kriss.ontology import Ontology
@@ -62,6 +61,8 @@ class _Asking(NamedTuple):
     asked: Sequence[Mention]
     """The mentions with these, and without what no tokenizer takes."""
     queries: NDArray[np.float32]
+    learned: Snapshot
+    """What is learned now: one state from the first look at it to the last."""
 
 
 class Linker:
@@ -156,29 +157,30 @@ class Linker:
         return self.link([Mention.at(plain, start, end) for start, end in spans], top)
 
     def _asking(self, mentions: Sequence[Mention]) -> _Asking:
-        expanded = long_forms(mentions) if self.config.abbreviations else [""] * len(mentions)
-        if self.config.short_forms:
-            expanded = [long or self._stands_for(one) for one, long in zip(mentions, expanded, strict=True)]
+        learned = self.learned.now()
+        defined = long_forms(mentions) if self.config.abbreviations or self.config.short_forms else [""] * len(mentions)
+        expanded = [
+            (long if self.config.abbreviations else "") if long else self._stands_for(mention, learned)
+            for mention, long in zip(mentions, defined, strict=True)
+        ]
         asked = [encodable(replace(m, surface=long) if long else m) for m, long in zip(mentions, expanded, strict=True)]
-        return _Asking(mentions, expanded, asked, query_vectors(self._remembering, asked, self.context))
+        return _Asking(mentions, expanded, asked, query_vectors(self._remembering, asked, self.context), learned)
 
-    def _stands_for(self, mention: Mention) -> str:
-        """Return what a short form stands for in the mined text, if nobody taught the linker something of that name."""
-        long = "" if mention.masked else self._short_forms.get(mention.surface, "")
-        return long if long and not len(self.learned.now().spelled_as(mention.surface)) else ""
+    def _stands_for(self, mention: Mention, learned: Snapshot) -> str:
+        """Return what a short form stands for in the mined text, if nobody taught the linker what it means."""
+        if not self.config.short_forms or mention.masked:
+            return ""
+        long = self._short_forms.get(mention.surface, "")
+        return long if long and not self.search.is_taught(mention.surface, learned) else ""
 
     def _link(self, asking: _Asking, top: int) -> list[Link]:
-        mentions, expanded, asked, queries = asking
-        learned = self.learned.now()
+        mentions, expanded, asked, queries, learned = asking
         spelled = ["" if mention.masked else mention.surface for mention in asked]
-        found = self.search(queries, spelled, learned, max(top, LOOKED_AT, self._read()))
+        found = self.search(queries, spelled, mentions, learned, max(top, LOOKED_AT, self._read()))
         likely = [self._likely(hits) for hits in found]
         answers = self._reranked(asked, found, likely, learned)
         if self.config.ties:
-            answers = [
-                self._settled(answer, mention, query, learned)
-                for answer, mention, query in zip(answers, asked, queries, strict=True)
-            ]
+            answers = [self._settled(answer, mention) for answer, mention in zip(answers, asked, strict=True)]
         links = []
         for mention, long, answer, by_linker in zip(mentions, expanded, answers, likely, strict=True):
             if not answer.hits:
@@ -227,8 +229,8 @@ class Linker:
             mentions, found, likely, option, candidates=self.config.rerank_top, sure=self.config.rerank_sure
         )
 
-    def _settled(self, answer: Answer, mention: Mention, query: NDArray[np.float32], learned: Snapshot) -> Answer:
-        """Put the entity that is meant first, of those that share a name or that people called the same.
+    def _settled(self, answer: Answer, mention: Mention) -> Answer:
+        """Put the entity that is meant first, of those that share a name.
 
         The context is not asked where a re-ranker has read it, nor for one who wants it to count for nothing.
         """
@@ -237,8 +239,7 @@ class Linker:
             return np.asarray(self.encoder.mentions([mention])[0])  # alone: the same bits as in any batch
 
         read = answer.probability is not None or self.config.context == 0
-        hits = self._ties.settled(answer.hits, None if read else in_context)
-        return replace(answer, hits=voted(hits, query, mention, learned, len(self._index)))
+        return replace(answer, hits=self._ties.settled(answer.hits, None if read else in_context))
 
     def _check_encoder(self) -> None:
         """Refuse an encoder that does not give the vectors which the index was built of; asked once."""

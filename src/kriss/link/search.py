@@ -18,7 +18,9 @@ from kriss.index.vectors import Index
 from kriss.link.config import LinkConfig
 from kriss.link.learned import Snapshot
 from kriss.link.scope import Scope
+from kriss.link.votes import Said, what_was_said
 from kriss.ontology import Ontology
+from kriss.records import Mention
 
 _SPELLED = 16
 """Entities that likeness in spelling adds to the candidates."""
@@ -38,7 +40,7 @@ class Hit:
     row: int
     """The prototype; learned ones count on behind those of the index."""
     dense: float
-    """The score of Eq. 4."""
+    """The score of Eq. 4, that of a learned example raised by `gold`."""
     score: float
     """That and, if asked for, likeness in spelling and what narrower candidates add."""
 
@@ -68,8 +70,13 @@ class Search:
         self._scope = scope
         self._keep = None if scope.rows is None else scope.rows[prototypes.entity]
 
-    def __call__(self, queries: Floats, surfaces: Sequence[str], learned: Snapshot, top: int) -> list[list[Hit]]:
-        """Return entities for each query, the best first: `top` at least, if there are so many."""
+    def __call__(
+        self, queries: Floats, surfaces: Sequence[str], mentions: Sequence[Mention], learned: Snapshot, top: int
+    ) -> list[list[Hit]]:
+        """Return entities for each query, the best first: `top` at least, if there are so many.
+
+        `surfaces` are how mentions are read, "" if they are masked; `mentions` are as the text has them.
+        """
         if not len(queries):
             return []
         deep = max(top, _DEEP) if self._config.ngrams or self._config.broader else top
@@ -79,19 +86,29 @@ class Search:
                 search_entities(self._index, self._prototypes.entity, queries, deep, self._keep)
             ):
                 hits[place] += _hits(found)
+        said: list[Said | None] = [None for _ in queries]
         if self._config.mode != "self-supervised" and len(learned):
-            for place, more in enumerate(self._learned(queries, surfaces, learned, deep)):
-                hits[place] = _best_of_each(hits[place] + more)
+            allowed = self._allowed(learned)
+            for place, more in enumerate(self._learned(queries, learned, allowed, deep)):
+                said[place] = what_was_said(queries[place], surfaces[place], mentions[place], learned, allowed)
+                hits[place] = _best_of_each(hits[place] + more + self._of_that_spelling(said[place], learned))
         if self._config.ngrams and self._config.mode != "supervised":
             hits = [self._spelled(*given, learned) for given in zip(queries, surfaces, hits, strict=True)]
         hits = [sorted(some, key=_order) for some in hits]
         if self._config.broader:
             hits = [self._broadened(some, surface) for some, surface in zip(hits, surfaces, strict=True)]
+        if self._config.ties:
+            hits = [self._elected(some, one, learned) for some, one in zip(hits, said, strict=True)]
         return hits
 
-    def _learned(self, queries: Floats, surfaces: Sequence[str], learned: Snapshot, top: int) -> list[list[Hit]]:
+    def is_taught(self, surface: str, learned: Snapshot) -> bool:
+        """Whether an example that counts here is spelled so."""
+        places = learned.spelled_as(surface) if self._config.mode != "self-supervised" else ()
+        return len(places) > 0 and bool(self._allowed(learned)[places].any())
+
+    def _learned(self, queries: Floats, learned: Snapshot, allowed: NDArray[np.bool_], top: int) -> list[list[Hit]]:
         """Return the best entities by learned examples: the folded ones from their index, the others one by one."""
-        allowed = self._allowed(learned)
+        added = list(learned.entities)
         folded = len(learned.folded)
         parts: list[list[Found]] = []
         if learned.index is not None:
@@ -102,23 +119,31 @@ class Search:
         hits: list[list[Hit]] = [[] for _ in queries]
         for part in parts:
             for place, found in enumerate(part):
-                hits[place] += self._taught(found, learned)
-        for place, (query, surface) in enumerate(zip(queries, surfaces, strict=True)):
-            said = learned.spelled_as(surface)
-            if len(said := said[allowed[said]]):
-                owners = learned.owner[said].astype(np.int64)
-                found = first_of_each(products(learned.vectors_at(said), query), owners, said, top)
-                hits[place] += self._taught(found, learned, _SAME_SPELLING)
+                hits[place] += self._taught(found, added)
         return hits
 
-    def _taught(self, found: Found, learned: Snapshot, times: float = 1.0) -> list[Hit]:
+    def _of_that_spelling(self, said: Said | None, learned: Snapshot) -> list[Hit]:
+        """Return the entities that examples spelled as the mention speak for, each by its best."""
+        if said is None:
+            return []
+        found = first_of_each(said.scores, said.owners, said.places, len(said.places))
+        return self._taught(found, list(learned.entities), _SAME_SPELLING)
+
+    def _elected(self, hits: list[Hit], said: Said | None, learned: Snapshot) -> list[Hit]:
+        """Put the entity first that was elected, where the first was found by an example that had a vote."""
+        if said is None or not hits:
+            return hits
+        if not said.certain and hits[0].row - len(self._index) not in said.places:
+            return hits
+        first = self._entity(said.first, list(learned.entities))
+        return sorted(hits, key=lambda hit: hit.entity != first)
+
+    def _taught(self, found: Found, added: list[str], times: float = 1.0) -> list[Hit]:
         """Return entities that were found by learned examples, with the scores that these have."""
-        added = list(learned.entities)
+        dense, scores = (self._preferred(found.scores, count).tolist() for count in (1.0, times))
         return [
-            Hit(self._entity(number, added), len(self._index) + row, score, score)
-            for score, number, row in zip(
-                self._preferred(found.scores, times).tolist(), found.entities.tolist(), found.rows.tolist(), strict=True
-            )
+            Hit(self._entity(number, added), len(self._index) + row, own, score)
+            for own, score, number, row in zip(dense, scores, found.entities.tolist(), found.rows.tolist(), strict=True)
         ]
 
     def _preferred(self, scores: Floats, times: float = 1.0) -> Floats:
@@ -151,9 +176,7 @@ class Search:
                 taught = found.to(learned.example(hit.row - len(self._index)).evidence.surface)
                 alike[hit.entity] = max(taught, alike.get(hit.entity, 0.0))
         weight = self._config.ngrams or 0.0
-        return [
-            Hit(hit.entity, hit.row, hit.dense, hit.dense + weight * float(alike.get(hit.entity, 0.0))) for hit in hits
-        ]
+        return [replace(hit, score=hit.score + weight * float(alike.get(hit.entity, 0.0))) for hit in hits]
 
     def _broadened(self, hits: list[Hit], surface: str) -> list[Hit]:
         """Add to broader candidates what narrower ones say for them.

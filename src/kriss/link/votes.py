@@ -1,7 +1,7 @@
-"""Several entities that people called the same, and which of them is meant here.
+"""What people said of a word: learned examples that are spelled as a mention, and which entity they elect.
 
-Of learned examples with one spelling the nearest would decide by Eq. 4, whatever all others say. But ten people who
-meant one thing by a word are worth more than one who meant another and happened to write a sentence a little more like
+Of examples with one spelling the nearest would decide by Eq. 4, whatever all others say. But ten people who meant one
+thing by a word are worth more than one who meant another and happened to write a sentence a little more like
 this. So each example of that spelling has a vote, the heavier the more it is like the mention in its sentence:
 
     vote(e) = sum over examples p of e with that spelling, of exp( (s_p - s_1) / (0.05 |s_1|) )
@@ -12,7 +12,7 @@ not put to the vote: the last word on it holds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +20,48 @@ from numpy.typing import NDArray
 from kriss.index.prototypes import CONTEXT
 from kriss.index.search_exact import products
 from kriss.link.learned import Snapshot
-from kriss.link.search import Hit
 from kriss.records import Evidence, Mention
 
 NEAR = 0.05
 """How fast a vote loses weight: by a factor of e for so much of the best score that it lies behind."""
+MOST = 1024
+"""Examples of one spelling that have a vote: the last ones, so that "cells" is no slower than other words."""
 Floats = NDArray[np.float32]
 
 
-def votes(scores: Floats, owners: NDArray[np.int32]) -> dict[int, float]:
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Examples that speak for the meaning of a mention: their places, entities and scores, and who is elected."""
+
+    places: NDArray[np.int64]
+    owners: NDArray[np.int64]
+    scores: Floats
+    first: int
+    """The entity, by its number (`Snapshot.owner`)."""
+    certain: bool
+    """Whether that was said of this very mention."""
+
+
+def what_was_said(
+    query: Floats, surface: str, mention: Mention, learned: Snapshot, allowed: NDArray[np.bool_]
+) -> Said | None:
+    """Return what allowed examples say of a mention; nothing if none is spelled as it is.
+
+    `surface` is how the mention is read, "" if it is masked; `mention` is what the text has.
+    """
+    places, own = (_allowed(learned.spelled_as(text), allowed) for text in (surface, surface and mention.surface))
+    very = [place for place in own.tolist() if _is_of(learned.example(place).evidence, mention)]
+    places = np.union1d(places, np.array(very[-1:], dtype=np.int64))
+    if not len(places):
+        return None
+    owners, scores = learned.owner[places].astype(np.int64), products(learned.vectors_at(places), query)
+    if very:
+        return Said(places, owners, scores, int(learned.owner[very[-1]]), certain=True)
+    counted = votes(scores, owners)
+    return Said(places, owners, scores, max(counted, key=lambda owner: (counted[owner], -owner)), certain=False)
+
+
+def votes(scores: Floats, owners: NDArray[np.int64]) -> dict[int, float]:
     """Return what examples with these scores say for their entities.
 
     >>> said = votes(np.array([1.0, 0.95, 0.95]), np.array([7, 8, 8]))
@@ -40,29 +73,11 @@ def votes(scores: Floats, owners: NDArray[np.int32]) -> dict[int, float]:
     return {int(owner): float(weights[owners == owner].sum()) for owner in np.unique(owners)}
 
 
-def voted(hits: Sequence[Hit], query: Floats, mention: Mention, learned: Snapshot, known: int) -> list[Hit]:
-    """Return candidates with the one in front that most was said for, where the first was found by its own spelling.
-
-    `known` is the number of prototypes in the index: learned examples count on behind them.
-    """
-    if not hits or hits[0].row < known:
-        return list(hits)
-    places = learned.spelled_as(mention.surface)
-    owners = learned.owner[places]
-    if hits[0].row - known not in places or len(np.unique(owners)) < 2:
-        return list(hits)
-    if same := [place for place in places.tolist() if _is_of(learned.example(place).evidence, mention)]:
-        said = {int(learned.owner[same[-1]]): 1.0}
-    else:
-        said = votes(products(learned.vectors_at(places), query), owners)
-    ids = {int(owner): learned.example(place).entity for place, owner in zip(places.tolist(), owners, strict=True)}
-    listed = {hit.entity for hit in hits}  # not one that nobody asked for
-    found = [owner for owner in said if owner in listed or ids[owner] in listed]
-    first = max(found, key=lambda owner: (said[owner], -owner), default=-1)
-    return sorted(hits, key=lambda hit: hit.entity not in (first, ids.get(first)))
+def _allowed(places: NDArray[np.int64], allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
+    return places[allowed[places]][-MOST:] if len(places) else places
 
 
 def _is_of(evidence: Evidence, mention: Mention) -> bool:
-    """Whether an example is this very mention."""
+    """Whether an example is this very mention; the name of an entity that was added is nobody's word on one."""
     text = mention.left[-CONTEXT:], mention.surface, mention.right[:CONTEXT]
-    return (evidence.left, evidence.surface, evidence.right) == text
+    return evidence.kind == "gold" and (evidence.left, evidence.surface, evidence.right) == text
