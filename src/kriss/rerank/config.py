@@ -43,7 +43,7 @@ class RerankConfig(LoopSettings):
 
 
 FULL = RerankConfig()
-MINI = replace(FULL, window=32, reference_window=24, prototype_window=16, candidates=8, dev_queries=200)
+MINI = replace(FULL, window=32, reference_window=24, prototype_window=16, candidates=4, steps=300, dev_queries=200)
 PRESETS: Mapping[str, RerankConfig] = {"mini": MINI, "full": FULL}
 
 
