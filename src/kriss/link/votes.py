@@ -4,7 +4,7 @@ Of examples with one spelling the nearest would decide by Eq. 4, whatever all ot
 thing by a word are worth more than one who meant another and happened to write a sentence a little more like
 this. So each example of that spelling has a vote, the heavier the more it is like the mention in its sentence:
 
-    vote(e) = sum over examples p of e with that spelling, of exp( (s_p - s_1) / (0.05 |s_1|) )
+    vote(e) = sum over examples p of e with that spelling, of exp( (s_p - s_1) / (0.1 |s_1|) )
 
 where s_p is the score of Eq. 4, and s_1 the best of them. What was said of this very mention, in this very text, is
 not put to the vote: the last word on it holds.
@@ -22,7 +22,7 @@ from kriss.index.search_exact import products
 from kriss.link.learned import Snapshot
 from kriss.records import Evidence, Mention
 
-NEAR = 0.05
+NEAR = 0.1
 """How fast a vote loses weight: by a factor of e for so much of the best score that it lies behind."""
 MOST = 1024
 """Examples of one spelling that have a vote: the last ones, so that "cells" is no slower than other words."""
@@ -66,7 +66,7 @@ def votes(scores: Floats, owners: NDArray[np.int64]) -> dict[int, float]:
 
     >>> said = votes(np.array([1.0, 0.95, 0.95]), np.array([7, 8, 8]))
     >>> [(owner, round(vote, 2)) for owner, vote in said.items()]
-    [(7, 1.0), (8, 0.74)]
+    [(7, 1.0), (8, 1.21)]
     """
     best = float(scores.max())
     weights = np.exp((scores.astype(np.float64) - best) / (NEAR * abs(best) or 1.0))
