@@ -139,7 +139,7 @@ def step_learn(given: dict[str, Any]) -> dict[str, Any]:
 
 def step_grown(given: dict[str, Any]) -> dict[str, Any]:
     """Time the search of an index with examples added, and of one built of all."""
-    from kriss import Linker
+    from kriss import Linker, Mention
     from kriss.index.search import search_entities
     from kriss.index.vectors import Index, build
     from kriss.link.log import Record
@@ -174,10 +174,11 @@ def step_grown(given: dict[str, Any]) -> dict[str, Any]:
     build(work, np.concatenate([old, new]), stored.kind)
     rebuilt, all_owners = Index.open(work), np.concatenate([owners, owners[rows]])
     queries = (old[draw.integers(0, len(old), 200)] + draw.normal(0, 0.02, (200, old.shape[1]))).astype(np.float32)
+    nothing = Mention.bare("")
     times: dict[str, list[float]] = {"added": [], "rebuilt": []}
     for query in queries:
         for name, search in (
-            ("added", lambda q: linker.search(q, [""] * len(q), linker.learned.now(), 5)),
+            ("added", lambda q: linker.search(q, [""] * len(q), [nothing] * len(q), linker.learned.now(), 5)),
             ("rebuilt", lambda q: search_entities(rebuilt, all_owners, q, 5)),
         ):
             began = time.perf_counter()
