@@ -149,7 +149,11 @@ def test_what_is_saved_is_read_again(tiny_model: Path, tmp_path: Path) -> None:
     assert again.pairs.tokens == model.pairs.tokens
     pairs = again.pairs([MENTION], [[HEART, KIDNEY]])
     assert pairs.ids == model.pairs([MENTION], [[HEART, KIDNEY]]).ids
-    assert again.scores(pairs).tolist() == model.scores(pairs).tolist()
+    kept, read = (one.classifier.state_dict() for one in (model, again))
+    assert kept.keys() == read.keys()
+    assert all(torch.equal(kept[name], read[name]) for name in kept)
+    # The same weights at another address: a processor may add them up in another order.
+    np.testing.assert_allclose(again.scores(pairs), model.scores(pairs), rtol=1e-5)
     again.save(tmp_path / "again")
     for name in ("model.safetensors", "config.json", "tokenizer.json", "reranker.json"):
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "saved" / name).read_bytes()
