@@ -262,8 +262,23 @@ def test_names_match_what_no_xref_does(tmp_path: Path) -> None:
     )
     build(tmp_path / "theirs", "jsonl", other)
     found = merged(tmp_path, source, tmp_path / "theirs", on=("MESH", "name"))
-    assert found["D1"].names == ("Cardiomegaly", "Heart Enlargement", "heart enlargement", "big heart")
+    assert found["D1"].names == ("Cardiomegaly", "Heart Enlargement", "big heart")
     assert found["D2"].names == ("Seizures", "fit", "Shared", "ataxia", "by its xref")
     assert found["D3"].names == ("Ataxia", "shared")
     plain = build(tmp_path / "plain", "jsonl", source, merge_with=(tmp_path / "theirs",), merge_on=("MESH",))
     assert plain["D1"].names == ("Cardiomegaly", "Heart Enlargement")
+
+
+def test_a_merged_name_that_differs_in_case_alone_is_not_taken_over(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "ours.jsonl", {"id": "D1", "name": "Ataxia", "aliases": ["ataxia", "ATM Disease"]})
+    for number, names in enumerate((("ATAXIA", "Gait Ataxia"), ("gait ataxia", "atm disease", "Unsteady Gait"))):
+        file = write_jsonl(
+            tmp_path / f"{number}.jsonl",
+            {"id": f"H:{number}", "name": names[0], "aliases": names[1:], "xrefs": ["MESH:D1"]},
+        )
+        build(tmp_path / f"other{number}", "jsonl", file)
+    both = build(
+        tmp_path / "out", "jsonl", source, merge_with=(tmp_path / "other0", tmp_path / "other1"), merge_on=("MESH",)
+    )
+    # our own spellings stay as they are; of merged ones the first of each
+    assert both["D1"].names == ("Ataxia", "ataxia", "ATM Disease", "Gait Ataxia", "Unsteady Gait")

@@ -5,6 +5,8 @@ Two entities match when they share a key under an xref prefix: the local part of
 is left out, for its names would make them ambiguous. One that matches none is left out too, or kept as
 an entity of its own: then the result is the union of both, as UMLS is one of many vocabularies.
 
+A name that differs from one of the same entity in case alone says nothing new, and is not taken over.
+
 Under the prefix `NAME` one that no xref matches is matched by what it is called: its preferred name, in any case, must
 be a name of ours. HPO, which knows no ids of MeSH, lends its synonyms to MeSH's diseases so.
 """
@@ -22,9 +24,6 @@ from kriss.ontology.store import Ontology
 from kriss.records import Entity, folded
 
 BY_NAME = "NAME"
-
-_BEHIND = 1_000_000
-"""Added to the rank of a merged name, so that it comes after all names of ours."""
 
 
 def merge(staging: Staging, other: Ontology, prefixes: tuple[str, ...], *, keep_unmatched: bool = False) -> None:
@@ -110,20 +109,23 @@ def _called_alike(staging: Staging, other: Ontology, taken: set[int]) -> Iterato
 def _add(staging: Staging, other: Ontology, matched: dict[int, int], ids: dict[int, str]) -> int:
     """Stage the names, definitions and parents of matched entities, behind what ours have already."""
     con = staging.con
+    staging.flush()
+    [(behind,)] = staging.rows("SELECT coalesce(max(rank), 0) + 1 FROM name")
     offered = 0
     definitions: dict[int, str] = {}
     for row, n in matched.items():
         entity = other.at(row)
         offered += len(entity.names)
-        staging.insert("name", [(n, text, _BEHIND + rank) for rank, text in enumerate(entity.names)])
+        staging.insert("name", [(n, text, behind + rank) for rank, text in enumerate(entity.names)])
         if entity.definition:
             definitions.setdefault(n, entity.definition)
         above = _matched_above(other, entity, matched)
         staging.insert("merged_parent", [(n, ids[parent]) for parent in above if parent != n])
     staging.flush()
     con.execute(
-        "CREATE TABLE distinct_name AS SELECT n, text, min(rank) AS rank FROM name GROUP BY n, text;"
-        "DROP TABLE name; ALTER TABLE distinct_name RENAME TO name"
+        f"CREATE TABLE kept_name AS SELECT n, text, rank FROM name QUALIFY rank < {behind} OR "
+        "row_number() OVER (PARTITION BY n, lower(text) ORDER BY rank, text) = 1;"
+        "DROP TABLE name; ALTER TABLE kept_name RENAME TO name"
     )
     found = pa.table(  # noqa: F841 - read by SQL
         {"n": pa.array(definitions, pa.int32()), "text": pa.array(definitions.values(), pa.string())}
