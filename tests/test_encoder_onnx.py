@@ -7,7 +7,7 @@ import pickle
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -209,7 +209,7 @@ def test_an_int8_graph_that_drifts_is_refused(
 def test_a_half_written_precision_is_removed(
     tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail_second(source: Path, target: Path, sequences: Iterable[Sequences]) -> None:
+    def fail_second(source: Path, target: Path, sequences: Sequence[Sequences]) -> None:
         if "references" in target.name:
             target.write_bytes(b"half")
             raise OSError("disk full")

@@ -3,13 +3,14 @@
 ONNX Runtime's own dynamic quantization takes the scale of each layer's input from the batch at hand, so that
 a mention gets other vectors in other company (cosines down to 0.986). Here the scales come once
 from sequences that are like those to be encoded: as near to the original, the same in any batch, and faster,
-since nothing is measured again and product, scale and bias are one operation.
+since nothing is measured again and product, scale and bias are one operation. Before that, channels are evened out
+(`kriss.encoder.smooth`).
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from onnx import helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
+from kriss.encoder.smooth import smooth
 from kriss.encoder.windows import Sequences
 
 _OWN = "com.microsoft"
@@ -28,11 +30,14 @@ _LEVELS = 255
 Range = tuple[float, float]
 
 
-def quantize(source: Path, target: Path, sequences: Iterable[Sequences]) -> None:
+def quantize(source: Path, target: Path, sequences: Sequence[Sequences]) -> None:
     """Write a graph with weights of eight bits, each channel with its own scale."""
     with tempfile.TemporaryDirectory() as folder:
         prepared, dynamic = Path(folder) / "prepared.onnx", Path(folder) / "dynamic.onnx"
         quant_pre_process(source, prepared, skip_symbolic_shape=True)
+        evened = onnx.load(prepared)
+        smooth(evened, sequences)
+        onnx.save(evened, prepared)
         quantize_dynamic(prepared, dynamic, weight_type=QuantType.QInt8, per_channel=True)
         model = onnx.load(dynamic)
         measured = [node.input[0] for node in model.graph.node if node.op_type == "DynamicQuantizeLinear"]
