@@ -46,7 +46,7 @@ def test_names_definitions_and_parents_are_added(tmp_path: Path) -> None:
     assert found["D2"].names == ("Glioma",)
     assert found["D2"].definition == "Ours."
     assert found["D2"].parents == ("D1",)
-    assert found["D2"].xrefs == ("OMIM:1",)
+    assert found["D2"].xrefs == ("OMIM:1", "UMLS:C1")  # one to itself says nothing
     assert found["D3"].names == ("Untouched",)
     assert found["D3"].parents == ()
     assert {entity.types for entity in found} == {("Disease",)}
@@ -263,7 +263,7 @@ def test_names_match_what_no_xref_does(tmp_path: Path) -> None:
     build(tmp_path / "theirs", "jsonl", other)
     found = merged(tmp_path, source, tmp_path / "theirs", on=("MESH", "name"))
     assert found["D1"].names == ("Cardiomegaly", "Heart Enlargement", "big heart")
-    assert found["D2"].names == ("Seizures", "fit", "Shared", "ataxia", "by its xref")
+    assert found["D2"].names == ("Seizures", "fit", "Shared", "by its xref")  # ataxia is another's
     assert found["D3"].names == ("Ataxia", "shared")
     plain = build(tmp_path / "plain", "jsonl", source, merge_with=(tmp_path / "theirs",), merge_on=("MESH",))
     assert plain["D1"].names == ("Cardiomegaly", "Heart Enlargement")
@@ -282,3 +282,35 @@ def test_a_merged_name_that_differs_in_case_alone_is_not_taken_over(tmp_path: Pa
     )
     # our own spellings stay as they are; of merged ones the first of each
     assert both["D1"].names == ("Ataxia", "ataxia", "ATM Disease", "Gait Ataxia", "Unsteady Gait")
+
+
+def test_a_merged_name_makes_no_name_of_ours_ambiguous(tmp_path: Path) -> None:
+    source = write_jsonl(
+        tmp_path / "ours.jsonl",
+        {"id": "D1", "name": "Coma"},
+        {"id": "D2", "name": "Apraxia", "aliases": ["Coma Syndrome"]},
+        {"id": "D3", "name": "Stupor", "aliases": ["coma syndrome"]},  # ours are left as they are
+    )
+    other = write_jsonl(
+        tmp_path / "theirs.jsonl",
+        {"id": "M:2", "name": "ocular apraxia", "aliases": ["COMA", "eye sign", "new"], "xrefs": ["MESH:D2"]},
+        {"id": "M:3", "name": "stupor", "aliases": ["New"], "xrefs": ["MESH:D3"]},
+    )
+    build(tmp_path / "theirs", "jsonl", other)
+    found = merged(tmp_path, source, tmp_path / "theirs", on=("MESH",))
+    assert found["D2"].names == ("Apraxia", "Coma Syndrome", "ocular apraxia", "eye sign", "new")
+    assert found["D3"].names == ("Stupor", "coma syndrome", "New")  # new to both: the source says so of both
+
+
+def test_what_is_merged_next_may_match_by_xrefs_of_what_was_merged_before(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "ours.jsonl", {"id": "D1", "name": "Kidney Diseases"})
+    between = write_jsonl(
+        tmp_path / "between.jsonl", {"id": "M:1", "name": "kidney disorder", "xrefs": ["UMLS:C1", "MESH:D1"]}
+    )
+    last = write_jsonl(tmp_path / "last.jsonl", {"id": "H:1", "name": "Nephropathy", "xrefs": ["UMLS:C1", "UMLS:C2"]})
+    build(tmp_path / "between", "jsonl", between)
+    build(tmp_path / "last", "jsonl", last)
+    both = (tmp_path / "between", tmp_path / "last")
+    found = build(tmp_path / "out", "jsonl", source, merge_with=both, merge_on=("MESH", "UMLS"))
+    assert found["D1"].names == ("Kidney Diseases", "kidney disorder", "Nephropathy")
+    assert found["D1"].xrefs == ("UMLS:C1", "UMLS:C2")

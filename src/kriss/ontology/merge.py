@@ -3,9 +3,11 @@
 Two entities match when they share a key under an xref prefix: the local part of an xref
 (`MESH:D009103` gives `D009103`), or of an entity's own id. One that matches several of ours
 is left out, for its names would make them ambiguous. One that matches none is left out too, or kept as
-an entity of its own: then the result is the union of both, as UMLS is one of many vocabularies.
+an entity of its own: then the result is the union of both, as UMLS is one of many vocabularies. Xrefs come along, so
+that what is merged next may match by them: MONDO lends MeSH's diseases ids of UMLS, by which HPO's then are known.
 
-A name that differs from one of the same entity in case alone says nothing new, and is not taken over.
+Not taken over is a name that one of our entities has already, in any case: the same one, and it says nothing new; or
+another, and it would make ambiguous what was not.
 
 Under the prefix `NAME` one that no xref matches is matched by what it is called: its preferred name, in any case, must
 be a name of ours. HPO, which knows no ids of MeSH, lends its synonyms to MeSH's diseases so.
@@ -27,7 +29,7 @@ BY_NAME = "NAME"
 
 
 def merge(staging: Staging, other: Ontology, prefixes: tuple[str, ...], *, keep_unmatched: bool = False) -> None:
-    """Add the names, definitions and parents of the entities of `other` that match ours, or all of its entities."""
+    """Add the names, xrefs, definitions and parents of the entities of `other` that match ours, or all of them."""
     staging.flush()
     wanted: dict[str, list[int]] = {}
     for row in other.rows():
@@ -107,7 +109,7 @@ def _called_alike(staging: Staging, other: Ontology, taken: set[int]) -> Iterato
 
 
 def _add(staging: Staging, other: Ontology, matched: dict[int, int], ids: dict[int, str]) -> int:
-    """Stage the names, definitions and parents of matched entities, behind what ours have already."""
+    """Stage the names, xrefs, definitions and parents of matched entities, behind what ours have already."""
     con = staging.con
     staging.flush()
     [(behind,)] = staging.rows("SELECT coalesce(max(rank), 0) + 1 FROM name")
@@ -117,15 +119,21 @@ def _add(staging: Staging, other: Ontology, matched: dict[int, int], ids: dict[i
         entity = other.at(row)
         offered += len(entity.names)
         staging.insert("name", [(n, text, behind + rank) for rank, text in enumerate(entity.names)])
+        others = [text for text in entity.xrefs if text.partition(":")[2] != ids[n]]
+        staging.insert("xref", [(n, text, behind + rank) for rank, text in enumerate(others)])
         if entity.definition:
             definitions.setdefault(n, entity.definition)
         above = _matched_above(other, entity, matched)
         staging.insert("merged_parent", [(n, ids[parent]) for parent in above if parent != n])
     staging.flush()
     con.execute(
-        f"CREATE TABLE kept_name AS SELECT n, text, rank FROM name QUALIFY rank < {behind} OR "
-        "row_number() OVER (PARTITION BY n, lower(text) ORDER BY rank, text) = 1;"
-        "DROP TABLE name; ALTER TABLE kept_name RENAME TO name"
+        f"CREATE TABLE taken AS SELECT DISTINCT lower(text) AS text FROM name WHERE rank < {behind};"
+        f"CREATE TABLE kept_name AS SELECT n, text, rank FROM name WHERE rank < {behind} OR lower(text) NOT IN (FROM taken) "
+        f"QUALIFY rank < {behind} OR row_number() OVER (PARTITION BY n, lower(text) ORDER BY rank, text) = 1;"
+        "DROP TABLE taken;"
+        "DROP TABLE name; ALTER TABLE kept_name RENAME TO name;"
+        "CREATE TABLE kept_xref AS SELECT n, value, min(rank) AS rank FROM xref GROUP BY n, value;"
+        "DROP TABLE xref; ALTER TABLE kept_xref RENAME TO xref"
     )
     found = pa.table(  # noqa: F841 - read by SQL
         {"n": pa.array(definitions, pa.int32()), "text": pa.array(definitions.values(), pa.string())}
