@@ -128,7 +128,8 @@ def _add(staging: Staging, other: Ontology, matched: dict[int, int], ids: dict[i
     staging.flush()
     con.execute(
         f"CREATE TABLE taken AS SELECT DISTINCT lower(text) AS text FROM name WHERE rank < {behind};"
-        f"CREATE TABLE kept_name AS SELECT n, text, rank FROM name WHERE rank < {behind} OR lower(text) NOT IN (FROM taken) "
+        "CREATE TABLE kept_name AS SELECT n, text, rank FROM name "
+        f"WHERE rank < {behind} OR lower(text) NOT IN (FROM taken) "
         f"QUALIFY rank < {behind} OR row_number() OVER (PARTITION BY n, lower(text) ORDER BY rank, text) = 1;"
         "DROP TABLE taken;"
         "DROP TABLE name; ALTER TABLE kept_name RENAME TO name;"
