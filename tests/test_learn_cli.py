@@ -29,7 +29,13 @@ MARKED = [
     (39, 51, "MESH:D003110|D009369"),
     (45, 51, "D999999"),
 ]
-LEARNED = [("D009103", "MS", 14, 16), ("D001241", "Aspirin", 27, 34), ("D009103", "cancer", 45, 51)]
+LEARNED = [
+    ("D009103", "MS", 14, 16),
+    ("D001241", "Aspirin", 27, 34),
+    ("D009369", "colon cancer", 39, 51),
+    ("D003110", "colon cancer", 39, 51),
+    ("D009103", "cancer", 45, 51),
+]
 
 
 def pubtator(folder: Path) -> Path:
@@ -88,10 +94,10 @@ def test_gold_files_are_learned(
 ) -> None:
     assert run(["learn", str(ward), str(write(tmp_path))]) == 0
     printed = capsys.readouterr()
-    assert printed.out == f"{ward}: learned 3 examples from 1 documents\n"
+    assert printed.out == f"{ward}: learned 5 examples from 1 documents\n"
     assert printed.err == (
         "note: 1 mentions link to nothing and were passed over\n"
-        "note: 1 mentions link to several entities and were passed over\n"
+        "note: 1 mentions link to several entities and are examples of each\n"
     )
     examples = Linker.load(ward).examples()
     assert [told(example) for example in examples] == LEARNED
@@ -146,12 +152,37 @@ def test_a_data_set_is_learned_and_linked_by_its_name(
     pubtator(tmp_path).rename(corpus / "NCBItrainset_corpus.txt")
     data = ["--data", str(tmp_path / "data")]
     assert run(["learn", str(ward), "ncbi-disease:train", *data]) == 0
-    assert "learned 3 examples from 1 documents" in capsys.readouterr().out
+    assert "learned 5 examples from 1 documents" in capsys.readouterr().out
     assert run(["link", str(ward), "ncbi-disease:train", "--to", "predictions", *data]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(row["document"], row["start"], row["end"]) for row in rows] == [("7", a, b) for a, b, _ in MARKED]
     assert run(["link", str(ward), "ncbi-disease:train"]) == 1
     assert "give --data DIR or set KRISS_DATA" in capsys.readouterr().err
+
+
+def test_a_mention_of_several_entities_is_an_example_of_each(ward: Path) -> None:
+    both = Annotated("7", "Breast and colon cancer.", (Span(0, 23, ("D009369", "D003110")),))
+    linker = Linker.load(ward)
+    report = learn(linker, [both])
+    assert (report.examples, report.composite) == (2, 1)
+    [link] = linker.link([("Breast and colon cancer.", 0, 23)])
+    assert link.entity == "D009369"  # the first that gold names
+    assert {one.entity for one in link.candidates if one.evidence.kind == "gold"} == {"D009369", "D003110"}
+
+
+def test_two_ids_of_one_entity_are_one_example(ward: Path) -> None:
+    spans = (Span(0, 2, ("D999999", "D009103")),)  # the first is a retired id of the second
+    report = learn(linker := Linker.load(ward), [Annotated("7", "MS.", spans)])
+    assert (report.examples, [example.entity for example in linker.examples()]) == (1, ["D009103"])
+
+
+def test_an_unknown_id_among_several_is_refused_or_passed_over(ward: Path) -> None:
+    document = Annotated("7", "MS.", (Span(0, 2, ("Q1", "D009103"), name="a name of one of them"),))
+    linker = Linker.load(ward)
+    with pytest.raises(InputError, match="the first being 'Q1'"):
+        learn(linker, [document])
+    report = learn(linker, [document], skip_unknown=True)
+    assert (report.examples, dict(report.unknown), report.added) == (1, {"Q1": 1}, set())
 
 
 def test_few_examples_of_each_entity(ward: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,7 +206,7 @@ def test_few_examples_of_each_entity(ward: Path, tmp_path: Path, capsys: pytest.
     gold = jsonl(tmp_path)
     assert run(["learn", str(ward), str(gold), "--per-entity", "1"]) == 0
     shown = capsys.readouterr()
-    assert "learned 2 examples" in shown.out
+    assert "learned 4 examples" in shown.out
     assert "1 mentions of entities with examples enough were left out" in shown.err
 
 

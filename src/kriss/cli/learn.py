@@ -44,7 +44,7 @@ def run(
     seed: Annotated[int, typer.Option(metavar="N", help="Draws other examples.")] = 0,
     threads: Annotated[int, typer.Option(metavar="N", help="Threads that encode; 0 for all cores.")] = 0,
 ) -> None:
-    """Learn every mention that a gold file links to one entity; it counts from the next link on."""
+    """Learn every mention that a gold file links to an entity; it counts from the next link on."""
     from kriss.cli.console import progress_bar
     from kriss.cli.link import input_format
     from kriss.evaluate.datasets import documents as read
@@ -63,9 +63,10 @@ def run(
             progress=lambda count: bar.update(task, advance=count),
         )
     typer.echo(f"{linker}: learned {report.examples:,} examples from {report.documents:,} documents")
-    for count, what in ((report.without_entity, "link to nothing"), (report.composite, "link to several entities")):
-        if count:
-            typer.echo(f"note: {count:,} mentions {what} and were passed over", err=True)
+    if report.without_entity:
+        typer.echo(f"note: {report.without_entity:,} mentions link to nothing and were passed over", err=True)
+    if report.composite:
+        typer.echo(f"note: {report.composite:,} mentions link to several entities and are examples of each", err=True)
     if report.left_out:
         typer.echo(f"note: {report.left_out:,} mentions of entities with examples enough were left out", err=True)
     if report.added:

@@ -1,4 +1,4 @@
-"""Learning from gold files: every mention with one known entity becomes an example. And saving what was learned."""
+"""Learning from gold files: every mention becomes an example of its entity. And saving what was learned."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class LearnReport:
     without_entity: int = 0
     """Mentions that the file links to nothing."""
     composite: int = 0
-    """Mentions of several entities at once, which are no example of any one."""
+    """Mentions of several entities at once, each of which they are an example of."""
     left_out: int = 0
-    """Mentions of entities that had examples enough."""
+    """Examples of entities that had enough."""
     added: set[str] = field(default_factory=set)
     """Entities that the linker did not have, and that the file gives a name."""
     unknown: Counter[str] = field(default_factory=Counter)
@@ -85,20 +85,17 @@ def learn(
     for number, document in enumerate(documents):
         report.documents += 1
         for place, (span, mention) in enumerate(zip(document.spans, mentions_of(document), strict=True)):
-            if len(span.entities) != 1:
-                report.composite += len(span.entities) > 1
-                report.without_entity += not span.entities
-                continue
-            [given] = span.entities
-            name = names.get(given, "")
-            entity = given if name else find(given)
-            if entity is None:
-                report.unknown[given] += 1
-                continue
-            if chosen is not None and (number, place) not in chosen:
-                report.left_out += 1
-                continue
-            held.append(_Example(mention, entity, name, document.id, document.offset))
+            report.composite += len(span.entities) > 1
+            report.without_entity += not span.entities
+            for given in _means(span, find):
+                name = names.get(given, "")
+                entity = given if name else find(given)
+                if entity is None:
+                    report.unknown[given] += 1
+                elif chosen is not None and (number, place, given) not in chosen:
+                    report.left_out += 1
+                else:
+                    held.append(_Example(mention, entity, name, document.id, document.offset))
             if len(held) >= _AT_ONCE:
                 flush()
     if held:
@@ -106,31 +103,39 @@ def learn(
     return report
 
 
-def _drawn(documents: Iterable[Annotated], most: int, seed: int, find: _Find) -> set[tuple[int, int]]:
-    """Choose at most so many mentions of each entity, by document and place: those with the smallest hashes."""
-    found: dict[str, list[tuple[bytes, tuple[int, int]]]] = {}
+def _means(span: Span, find: _Find) -> Iterable[str]:
+    """Return the ids of a mention, one for each entity: an id and the retired one before it are the same.
+
+    The first comes last, for what was last said of a mention is what holds of it.
+    """
+    return {find(given) or given: given for given in reversed(span.entities)}.values()
+
+
+def _drawn(documents: Iterable[Annotated], most: int, seed: int, find: _Find) -> set[tuple[int, int, str]]:
+    """Choose at most so many mentions of each entity, by document, place and id: those with the smallest hashes."""
+    found: dict[str, list[tuple[bytes, tuple[int, int, str]]]] = {}
     for number, document in enumerate(documents):
         for place, span in enumerate(document.spans):
-            if len(span.entities) == 1:
-                key = f"{seed}\0{document.id}\0{document.offset + span.start}\0{document.offset + span.end}"
-                drawn = blake2b(key.encode(), digest_size=8).digest()
-                found.setdefault(find(span.entities[0]) or span.entities[0], []).append((drawn, (number, place)))
+            key = f"{seed}\0{document.id}\0{document.offset + span.start}\0{document.offset + span.end}"
+            drawn = blake2b(key.encode(), digest_size=8).digest()
+            for given in _means(span, find):
+                found.setdefault(find(given) or given, []).append((drawn, (number, place, given)))
     return {where for mentions in found.values() for _, where in sorted(mentions)[:most]}
 
 
-def _singles(documents: Iterable[Annotated]) -> Iterator[tuple[Annotated, Span, str]]:
-    """Yield the mentions of one entity."""
+def _linked(documents: Iterable[Annotated]) -> Iterator[tuple[Annotated, Span, str]]:
+    """Yield the mentions that are linked to something, one by one for each of their entities."""
     for document in documents:
         for span in document.spans:
-            if len(span.entities) == 1:
-                yield document, span, span.entities[0]
+            for entity in span.entities:
+                yield document, span, entity
 
 
 def _names(documents: Iterable[Annotated], find: _Find) -> dict[str, str]:
     """Return the names that documents give entities which the linker does not have, the first of each."""
     names: dict[str, str] = {}
-    for _, span, entity in _singles(documents):
-        if span.name.strip() and find(entity) is None:
+    for _, span, entity in _linked(documents):
+        if span.name.strip() and len(span.entities) == 1 and find(entity) is None:
             names.setdefault(entity, span.name)
     return names
 
@@ -138,7 +143,7 @@ def _names(documents: Iterable[Annotated], find: _Find) -> dict[str, str]:
 def _check(linker: Linker, documents: Iterable[Annotated], named: set[str], find: _Find) -> None:
     """Refuse documents with ids that the linker does not have, before anything is learned."""
     first: dict[str, str] = {}
-    for document, _, entity in _singles(documents):
+    for document, _, entity in _linked(documents):
         if entity not in named and find(entity) is None:
             first.setdefault(entity, document.id)
     if first:
