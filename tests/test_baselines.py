@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from kriss.artifacts import open_artifact, verify
 from kriss.cli import run
 from kriss.encoder.config import EncoderConfig
+from kriss.encoder.export import export_encoder
 from kriss.encoder.model import Encoder
 from kriss.encoder.session import OnnxEncoder
 from kriss.errors import ConfigError, InputError, KrissError, MissingExtraError, WrongKindError
@@ -171,7 +172,7 @@ def test_a_name_has_at_most_25_tokens(tiny_model: Path) -> None:
 
 def test_an_encoder_of_kriss_keeps_its_settings(tiny_encoder: Path, clinic_ontology: Ontology) -> None:
     encoder, is_marked = load_encoder(str(tiny_encoder), EncoderConfig())
-    assert is_marked
+    assert not is_marked  # it is a published model with graphs
     assert isinstance(encoder, OnnxEncoder)
     assert encoder.config.window == 24
     bare = encoder.mentions([Mention.bare("heart attack")])
@@ -494,6 +495,29 @@ def test_all_commands(
         out.unlink()
 
 
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_graphs_of_a_published_model_answer_as_it_does(
+    precision: str, gold_file: Path, clinic_ontology: Ontology, tiny_model: Path, tmp_path: Path
+) -> None:
+    export_encoder(
+        str(tiny_model), tmp_path / "graphs", int8=True, settings={"pooling": "mean", "window": 27, "normalize": True}
+    )
+    assert not load_encoder(str(tmp_path / "graphs"), EncoderConfig())[1]  # it was not trained with markers either
+
+    def scores(encoder: Path, *options: str) -> list[dict[str, float]]:
+        out = tmp_path / f"{encoder.name}.jsonl"
+        words = ["baseline", "sapbert", "link", encoder, clinic_ontology.artifact.path, gold_file, "--out", out]
+        assert run([*map(str, words), *options]) == 0
+        return [
+            {one.entity: one.score or 0.0 for one in found.candidates}
+            for _, found in sorted(read_predictions(out).items())
+        ]
+
+    asked = scores(tiny_model, "--pooling", "mean")
+    for as_it_is, by_graph in zip(asked, scores(tmp_path / "graphs", "--precision", precision), strict=True):
+        assert by_graph == pytest.approx(as_it_is, abs=1e-4 if precision == "fp32" else 0.05)
+
+
 def test_bad_requests_are_one_sentence(
     gold_file: Path, clinic_ontology: Ontology, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -509,6 +533,10 @@ def test_bad_requests_are_one_sentence(
         (["exact", str(tmp_path / "none"), str(gold_file)], "does not exist"),
         (["sapbert", "link", ontology, ontology, str(gold_file)], "holds an ontology"),
         (["sapbert", "link", "minilm", ontology, str(gold_file), "--pooling", "max"], "pooling"),
+        (
+            ["sapbert", "link", "minilm", ontology, str(gold_file), "--precision", "int8"],
+            "'kriss export minilm --int8'",
+        ),
         (["medlinker", ontology, str(gold_file), "--train", str(gold_file), "--epochs", "0"], "epochs"),
     ):
         assert run(["baseline", *words, "--out", out]) == 1, words

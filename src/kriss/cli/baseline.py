@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -43,6 +43,10 @@ Abbreviations = Annotated[
 Pooling = Annotated[
     str | None,
     typer.Option(metavar="HOW", help="cls, mean or mention, for a model that kriss did not write.  [default: cls]"),
+]
+Precision = Annotated[
+    Literal["fp32", "int8"],
+    typer.Option(metavar="BITS", help="int8 is faster; it needs what 'kriss export --int8' writes."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file at --out.")]
 
@@ -121,6 +125,7 @@ def link_sapbert(
     data: Data = None,
     abbreviations: Abbreviations = False,
     pooling: Pooling = None,
+    precision: Precision = "fp32",
     force: Force = False,
 ) -> None:
     """Link to the entities that own the nearest name; context is not read."""
@@ -131,7 +136,7 @@ def link_sapbert(
 
     documents = _documents(gold, data)
     opened = Ontology.load(ontology)
-    loaded, marked = load_encoder(encoder, SapbertConfig().encoder(), {"pooling": pooling})
+    loaded, marked = load_encoder(encoder, SapbertConfig().encoder(), {"pooling": pooling}, precision)
     names = NameEncoder(loaded, marked=marked)
     with Encoded() as progress:
         found = link_nearest_name(opened, documents, names, abbreviations=abbreviations, progress=progress)
@@ -153,6 +158,7 @@ def link_blink(
     top: Annotated[int, typer.Option(metavar="K", min=2, help="How many it orders.")] = 16,
     abbreviations: Abbreviations = False,
     pooling: Pooling = None,
+    precision: Precision = "fp32",
     force: Force = False,
 ) -> None:
     """Link mentions in context to descriptions. It is trained by 'kriss train'; docs/baselines.md says how."""
@@ -163,7 +169,7 @@ def link_blink(
 
     documents = _documents(gold, data)
     opened = Ontology.load(ontology)
-    loaded, _ = load_encoder(encoder, EncoderConfig(fields=("names", "definition")), {"pooling": pooling})
+    loaded, _ = load_encoder(encoder, EncoderConfig(fields=("names", "definition")), {"pooling": pooling}, precision)
     reader = None
     if cross:
         from kriss.artifacts import open_artifact

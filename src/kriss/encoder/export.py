@@ -186,7 +186,8 @@ def export_encoder(
         inputs = [{"name": folder.name, "sha256": digest}]
     else:
         encoder = Encoder.from_pretrained(model, from_mapping(EncoderConfig, given, "kriss export"))
-        config = {"model": folder.name if folder.is_dir() else model, **to_mapping(encoder.config)}
+        published = {"model": folder.name if folder.is_dir() else model, "markers": False}  # never saw them
+        config = published | to_mapping(encoder.config)
         inputs = _weights(Path(locate(model)))
     with create(out, "encoder", config=config, inputs=inputs, force=force) as draft:
         encoder.save(draft.path)

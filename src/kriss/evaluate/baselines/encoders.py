@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from kriss.artifacts import MANIFEST, open_artifact
 from kriss.config import from_mapping, to_mapping
 from kriss.encoder.config import EncoderConfig
-from kriss.encoder.session import OnnxEncoder, onnx_file
+from kriss.encoder.session import OnnxEncoder, Precision, onnx_file
 from kriss.encoder.settings import SETTINGS
 from kriss.encoder.windows import Sequences, Windows
 from kriss.errors import ConfigError, DamagedError, MissingExtraError
@@ -38,16 +38,18 @@ Vectors = NDArray[np.float32]
 
 
 def load_encoder(
-    model: str, default: EncoderConfig, given: Mapping[str, Any] | None = None
+    model: str, default: EncoderConfig, given: Mapping[str, Any] | None = None, precision: Precision = "fp32"
 ) -> tuple[OnnxEncoder | Encoder, bool]:
     """Return an encoder, and whether it was trained with markers around mentions.
 
     What kriss wrote has settings of its own, and links without torch where it has ONNX graphs. Any other model gets
-    `default`, with the values of `given` that are not None instead, and no markers.
+    `default`, with the values of `given` that are not None instead, and no markers. Eight bits need its graphs.
     """
     chosen = {key: value for key, value in (given or {}).items() if value is not None}
     folder = Path(model)
     if not (folder / SETTINGS).is_file() and not (folder / MANIFEST).is_file():
+        if precision != "fp32":
+            raise ConfigError(f"{model} has no graphs of eight bits: write them with 'kriss export {model} --int8'")
         _need_torch()
         from kriss.encoder.model import Encoder
 
@@ -57,8 +59,8 @@ def load_encoder(
         raise ConfigError(f"{folder} is an encoder with settings of its own: leave out --{next(iter(chosen))}")
     artifact = open_artifact(folder, "encoder") if (folder / MANIFEST).is_file() else None
     marked = bool(artifact.config.get("markers", True)) if artifact else True
-    if onnx_file(folder, "mention", "fp32").is_file():
-        return OnnxEncoder.load(folder), marked
+    if precision != "fp32" or onnx_file(folder, "mention", "fp32").is_file():
+        return OnnxEncoder.load(folder, precision), marked
     _need_torch()
     from kriss.encoder.model import Encoder
 
