@@ -53,6 +53,8 @@ SYSTEMS = {
     "names": "kriss, the train split's surfaces as names",
     "supervised-only": "kriss, supervised only",
     "lazy": "**kriss, lazy supervised**",
+    "lazy-bare": "kriss, lazy supervised, bare query",
+    "lazy-context": "kriss, lazy supervised, query in context alone",
     "lazy-rerank": "kriss, lazy supervised, re-ranked",
 }
 ABLATED = {
@@ -66,9 +68,20 @@ ABLATED = {
 }
 SLICES = ("all", "unambiguous", "no owner", "several owners", "abbreviations", "composite", "seen", "unseen")
 
-SLICED = ("exact-abbreviations", "sapbert-abbreviations", "bare", "paper-query", "kriss", "rerank", "lazy")
+SLICED = (
+    "exact-abbreviations",
+    "sapbert-abbreviations",
+    "bare",
+    "paper-query",
+    "kriss",
+    "rerank",
+    "names",
+    "lazy-bare",
+    "lazy-context",
+    "lazy",
+)
 COMPARED = (("kriss", "exact-abbreviations"), ("kriss", "sapbert-abbreviations"), ("kriss", "bare"), ("lazy", "kriss"),
-            ("rerank", "kriss"), ("lazy-rerank", "lazy"))  # fmt: skip
+            ("rerank", "kriss"), ("lazy-rerank", "lazy"), ("lazy", "names"), ("lazy", "lazy-bare"))  # fmt: skip
 
 
 class Corpus:
