@@ -79,10 +79,15 @@ def test_stages_run_once_and_again_when_something_changed(folder: Path, capsys: 
     (folder / "out" / "c").unlink()
     assert go(folder, "--only", "b") == 0
     assert ran(folder) == []
-    assert go(folder, "--only", "b", "--again", "a") == 0
-    assert ran(folder) == ["one"]
+    assert go(folder, "--only", "c", "--again", "a") == 0
+    assert ran(folder) == ["one", "three"]
     assert go(folder) == 0
-    assert ran(folder) == ["three"]
+    assert ran(folder) == ["zwei"]  # made from what "a" wrote before
+    (folder / "out" / "a").unlink()
+    assert go(folder) == 0
+    assert ran(folder) == ["one", "zwei"]
+    assert go(folder) == 0
+    assert ran(folder) == []
     assert json.loads((folder / "out" / ".stages" / "a.json").read_text())["seconds"] >= 0
 
 
@@ -149,6 +154,46 @@ def test_what_a_killed_run_moved_aside_is_put_back(folder: Path) -> None:
     assert not (out / ".a.before").exists()
 
 
+def test_what_no_stage_made_is_not_replaced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe(folder, 'name = "a"\nscript = "write.py {out} one"')
+    (folder / "out").mkdir()
+    (folder / "out" / "a").write_text("mine")
+    assert go(folder) == 1
+    assert "stage 'a' did not make it" in capsys.readouterr().err
+    assert (folder / "out" / "a").read_text() == "mine"
+    assert ran(folder) == []
+
+
+def test_a_training_is_resumed_if_it_came_to_a_checkpoint_and_is_still_the_same(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, commands = folder / "out", list[list[str]]()
+
+    class Interrupted:
+        pid = -1
+
+        def __init__(self, words: list[str], **options: object) -> None:
+            commands.append(words)
+
+        def wait(self, patience: float = 0) -> int:
+            return 9
+
+    def options() -> list[str]:
+        assert go(folder) == 1
+        return [word for word in commands[-1] if word in ("--resume", "--force")]
+
+    monkeypatch.setattr("kriss.recipe.subprocess.Popen", Interrupted)
+    recipe(folder, 'name = "a"\nrun = "train --steps 5 --out {out}"')
+    assert options() == []
+    (out / ".a.training").mkdir()
+    assert options() == ["--force"]
+    (out / ".a.training" / "step-3").mkdir()
+    assert options() == ["--resume"]
+    recipe(folder, 'name = "a"\nrun = "train --steps 6 --out {out}"')
+    assert options() == []
+    assert not (out / ".a.training").exists()
+
+
 def test_commands_of_kriss_are_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "data" / "terms.tsv").write_text("id\tname\nA:1\tfever\n")
     recipe(folder, 'name = "terms"\nrun = "ontology build tsv {data}/terms.tsv --out {out}"')
@@ -172,6 +217,13 @@ def test_commands_of_kriss_are_run(folder: Path, capsys: pytest.CaptureFixture[s
         ('[[stage]]\nname = "a"\nruns = "x {out}"', "did you mean 'run'?"),
         ('[[stages]]\nname = "a"', "unknown key 'stages'"),
         ("[[stage]\n", "not valid TOML"),
+        ('[[stage]]\nname = "a{n}"\nrun = "x {out}"\neach = [{ n = 1 }]', "lists of tables of strings"),
+        ('[[stage]]\nname = "a{n}"\nrun = "x {out}"\nby = ["a"]', "lists of tables of strings"),
+        ('[[stage]]\nname = "a"\nrun = "x {out} \'y"', "close the quotes"),
+        (
+            '[[stage]]\nname = "a"\nrun = "x {out}"\n[[stage]]\nname = "b"\nfile = "a"\nrun = "x {out}"',
+            "a 'file' of its own",
+        ),
     ],
 )
 def test_a_bad_recipe_is_refused(folder: Path, text: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:

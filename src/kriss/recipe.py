@@ -14,7 +14,7 @@
 before it. `each` repeats a stage with other values, `by` crosses them with more. `copy` names a stage whose folder
 is copied first, for commands that change a folder. `script` instead of `run` is a Python file, named from the
 recipe's folder. A stage is skipped while its command, the stages it uses and the files of the data folder that it
-names are what they were when it last ended well.
+names are what they were when it last ended well; one that ran again makes those that use it run again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from typing import Any
 
 from kriss.artifacts import file_digest
 from kriss.config import from_mapping, read_toml
-from kriss.errors import ConfigError, InputError, KrissError, Place
+from kriss.errors import ConfigError, ExistsError, InputError, KrissError, Place
 
 _HOLE = re.compile(r"\{([\w./-]+)\}")
 _STAMPS = ".stages"
@@ -100,10 +100,10 @@ class Recipe:
         if not isinstance(listed, list) or not listed:
             raise ConfigError(f"{path} has no [[stage]]: there is nothing to run")
         stages = [stage for number, values in enumerate(listed, 1) for stage in _expanded(values, path, number)]
-        known: set[str] = set()
+        known: dict[str, str] = {}
         for stage in stages:
             _check(stage, known, path)
-            known.add(stage.name)
+            known[stage.name] = stage.target
         return cls(path, tuple(stages))
 
     def needed(self, names: Sequence[str]) -> tuple[Stage, ...]:
@@ -131,18 +131,37 @@ def run_recipe(
         label = f"[{number}/{len(stages)}] {stage.name}"
         with _alone(stamp.with_suffix(".lock"), partial(say, f"{label}: waiting for another run")) as lock:
             _restore(out / stage.target)
-            done = (out / stage.target).exists() and _known(stamp).get("print") == prints[stage.name]
-            if done and stage.name not in again:
+            known = _known(stamp)
+            same = known.get("print") == prints[stage.name]
+            times = int(known.get("times", 0)) if same else 0
+            if same and (out / stage.target).exists() and stage.name not in again:
                 say(f"{label}: as it was")
-                continue
-            say(f"{label}: {stage.command}")
-            started = time.monotonic()
-            _run(stage, recipe, out, data, lock)
-            taken = round(time.monotonic() - started, 1)
-            draft = stamp.with_suffix(".new")
-            draft.write_text(json.dumps({"print": prints[stage.name], "seconds": taken}) + "\n", encoding="utf-8")
-            draft.replace(stamp)
-            say(f"{label}: done in {taken:,.0f} s")
+            else:
+                say(f"{label}: {stage.command}")
+                _begin(stage, out / stage.target, stamp, known, prints[stage.name])
+                started = time.monotonic()
+                _run(stage, recipe, out, data, lock)
+                taken = round(time.monotonic() - started, 1)
+                times += same
+                _write(stamp, {"print": prints[stage.name], "seconds": taken, "times": times})
+                say(f"{label}: done in {taken:,.0f} s")
+        if times:  # what was made from it before it was made again is out of date
+            prints[stage.name] += f" {times}"
+
+
+def _begin(stage: Stage, target: Path, stamp: Path, known: dict[str, Any], fingerprint: str) -> None:
+    """Write down what is about to be made. What no recipe made is not replaced, nor an old training resumed."""
+    if not known and target.exists():
+        raise ExistsError(f"{target} exists and stage '{stage.name}' did not make it; move it, or give another --out")
+    if known.get("begun") != fingerprint:
+        _remove(_unfinished(target))
+    _write(stamp, known | {"begun": fingerprint})
+
+
+def _write(stamp: Path, content: dict[str, Any]) -> None:
+    draft = stamp.with_suffix(".new")
+    draft.write_text(json.dumps(content) + "\n", encoding="utf-8")
+    draft.replace(stamp)
 
 
 @contextmanager
@@ -166,6 +185,9 @@ def _expanded(values: object, path: Path, number: int) -> list[Stage]:
     if not isinstance(values, dict):
         raise ConfigError(f"{where} is not a table; write [[stage]]")
     stage = from_mapping(Stage, values, where)
+    for one in (*stage.each, *stage.by):
+        if not isinstance(one, dict) or not all(isinstance(value, str) for value in one.values()):
+            raise ConfigError(f"{where}: 'each' and 'by' are lists of tables of strings, as [{{ n = \"1\" }}]")
     if not stage.each and not stage.by:
         return [stage]
     plain = {key: value for key, value in values.items() if key not in ("each", "by")}
@@ -179,7 +201,7 @@ def _filled(text: Any, values: Mapping[str, str]) -> str:  # noqa: ANN401 - what
     return _HOLE.sub(lambda hole: values.get(hole[1], hole[0]), str(text))
 
 
-def _check(stage: Stage, known: set[str], path: Path) -> None:
+def _check(stage: Stage, known: Mapping[str, str], path: Path) -> None:
     where = f"{path}: stage '{stage.name}'"
     if not stage.name or stage.name in known or stage.name in ("out", "data"):
         raise ConfigError(f"{where}: every stage needs a name of its own, other than out and data")
@@ -188,9 +210,15 @@ def _check(stage: Stage, known: set[str], path: Path) -> None:
     target = Path(stage.target)
     if target.is_absolute() or ".." in target.parts:
         raise ConfigError(f"{where} writes to {target}, which is not below the output folder")
+    if stage.target in known.values():
+        raise ConfigError(f"{where} writes to {target}, as an earlier stage does; give it a 'file' of its own")
+    try:
+        shlex.split(stage.command)
+    except ValueError as error:
+        raise ConfigError(f"{where}: its command cannot be read ({error}); close the quotes") from None
     if "out" not in stage.holes():
         raise ConfigError(f"{where} does not say where to write; put {{out}} into its command")
-    if absent := next((hole for hole in stage.holes() if hole not in known | {"out", "data"}), None):
+    if absent := next((hole for hole in stage.holes() if hole not in {*known, "out", "data"}), None):
         raise ConfigError(f"{where} uses '{absent}', which no stage before it is named")
 
 
@@ -267,9 +295,16 @@ def _waited_for(command: subprocess.Popen[bytes]) -> int:
 
 
 def _resumed(words: Sequence[str], target: Path) -> list[str]:
-    """Go on with a training that was interrupted."""
+    """Go on with a training that was interrupted, or begin it anew if it had not come to a checkpoint."""
     trains = words[0] == "train" or list(words[:2]) == ["rerank", "train"]
-    return ["--resume"] if trains and target.with_name(f".{target.name}.training").is_dir() else []
+    if not trains or not _unfinished(target).is_dir():
+        return []
+    return ["--resume"] if any(_unfinished(target).glob("step-*")) else ["--force"]
+
+
+def _unfinished(target: Path) -> Path:
+    """Return where a training keeps its checkpoints until it is done."""
+    return target.with_name(f".{target.name}.training")
 
 
 def _restore(target: Path) -> None:
