@@ -535,7 +535,7 @@ def test_bad_requests_are_one_sentence(
         (["sapbert", "link", "minilm", ontology, str(gold_file), "--pooling", "max"], "pooling"),
         (
             ["sapbert", "link", "minilm", ontology, str(gold_file), "--precision", "int8"],
-            "'kriss export minilm --int8'",
+            "'kriss export minilm --int8 --out DIR'",
         ),
         (["medlinker", ontology, str(gold_file), "--train", str(gold_file), "--epochs", "0"], "epochs"),
     ):

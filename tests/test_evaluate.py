@@ -168,8 +168,8 @@ def test_lenient_counts_every_owner_of_the_name_and_strict_does_not(ontology: On
     assert (tied.overall.strict, tied.overall.expected, tied.overall.lenient) == (0.0, 0.5, 1.0)
     nowhere = scored(gold, [said(34, 36, "D3", name="mitral stenosis")], Knowledge(ontology))
     assert nowhere.overall.lenient == 0.0
-    as_it_is = Prediction("1", 34, 36, (), (Scored("D3", None, "MS"),))
-    assert scored(gold, [as_it_is], Knowledge(ontology)).overall.lenient == 1.0
+    no_link = Prediction("1", 34, 36, (), (Scored("D3", None, "MS"),))
+    assert scored(gold, [no_link], Knowledge(ontology)).overall.lenient == 0.0
 
 
 def test_a_retired_or_prefixed_id_is_the_entity(ontology: Ontology) -> None:
@@ -224,6 +224,8 @@ def test_gold_mentions_of_documents() -> None:
     assert found[0].left == "Patients with "
     [moved] = gold_mentions([Annotated("7", "MS", (Span(0, 2, ("D2",)),), offset=100)])
     assert moved.key == ("7", 100, 102)
+    cut = Annotated("7", TEXT[:40], (Span(34, 36, ("D2",)),))  # as 'kriss learn export' keeps what is near
+    assert {one.key for one in gold_mentions([document, cut])} == {one.key for one in gold_mentions([document])}
     with pytest.raises(InputError, match="two documents have the id '7' and different texts"):
         gold_mentions([document, Annotated("7", "other", ())])
 
@@ -304,6 +306,9 @@ GOOD = '{"document": "1", "start": 14, "end": 32, "entity": "D2"}'
         ('{"id": "1", "mentions": {}}', "'mentions' is not a list"),
         ('{"document": "1", "start": 0, "end": 2, "entity": "A\\ud800"}', "remove it"),
         ('{"document": "1", "start": 14, "end": 32, "entity": "D3"}', "another entity in line 1"),
+        (GOOD.replace("}", ', "candidates": ["D2", "D3"]}'), "other candidates in line 1"),
+        (GOOD.replace("32", "9" * 5000), "not valid JSON"),
+        (GOOD.replace("}", f', "candidates": [{{"entity": "A", "score": 1{"0" * 400}}}]}}'), "too large"),
         (
             '{"document": "1", "start": 1, "end": 2, "entity": "D3"}\n'
             '{"document": "1", "start": 1, "end": 3, "entity": null}',
@@ -322,6 +327,14 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, message: str, capsys: py
     assert f"{path}:2" in error or f"{path}, line 2" in error
     assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_an_answer_that_is_no_candidate_comes_before_them(tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_text(GOOD.replace("}", ', "candidates": ["D3", "D4"]}'))
+    [found] = read_predictions(tmp_path / "p.jsonl").values()
+    assert [one.entity for one in found.candidates] == ["D2", "D3", "D4"]
+    overall = scored([mention(14, 32, "D2")], [found]).overall
+    assert (overall.strict, overall.recall[0]) == (1.0, 1.0)
 
 
 def test_an_empty_file_is_no_set_of_predictions(tmp_path: Path) -> None:

@@ -170,6 +170,23 @@ def test_a_mention_of_several_entities_is_an_example_of_each(ward: Path) -> None
     assert {one.entity for one in link.candidates if one.evidence.kind == "gold"} == {"D009369", "D003110"}
 
 
+def test_what_is_given_last_is_learned_last(ward: Path, tmp_path: Path) -> None:
+    corpus = tmp_path / "data" / "gold" / "ncbi-disease"
+    corpus.mkdir(parents=True)
+    pubtator(tmp_path).rename(corpus / "NCBItrainset_corpus.txt")
+    corrected = {"id": "7", "text": TEXT, "mentions": [{"start": 14, "end": 16, "entity": "D009369"}]}
+    (tmp_path / "mine.jsonl").write_text(json.dumps(corrected))
+    order = ["ncbi-disease:train", str(tmp_path / "mine.jsonl")]
+    assert run(["learn", str(ward), *order, "--data", str(tmp_path / "data")]) == 0
+    [link] = Linker.load(ward).link([(TEXT, 14, 16)])
+    assert link.entity == "D009369"
+
+
+def test_one_example_may_name_its_entity_as_a_corpus_does(ward: Path) -> None:
+    assert run(["learn", "add", str(ward), "The [[MS]] relapsed.", "MESH:D009103"]) == 0
+    assert [example.entity for example in Linker.load(ward).examples()] == ["D009103"]
+
+
 def test_two_ids_of_one_entity_are_one_example(ward: Path) -> None:
     spans = (Span(0, 2, ("D999999", "D009103")),)  # the first is a retired id of the second
     report = learn(linker := Linker.load(ward), [Annotated("7", "MS.", spans)])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from kriss.cli.groups import DefaultGroup
-from kriss.cli.link import Data, LinkerFolder, Out
+from kriss.cli.link import Data, LinkerFolder
 
 app = typer.Typer(
     cls=DefaultGroup,
@@ -131,7 +132,9 @@ def remove(
 @app.command()
 def export(
     linker: LinkerFolder,
-    out: Out = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write the examples.  [default: standard output]")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file at --out.")] = False,
 ) -> None:
     """Write what was learned as JSON lines, which 'kriss learn' reads again."""

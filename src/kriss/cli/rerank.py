@@ -29,7 +29,7 @@ def train(
     *,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write the re-ranker.")],
     preset: Annotated[
-        str, typer.Option(metavar="NAME", help="mini (short sequences, 8 candidates, a CPU) or full.")
+        str, typer.Option(metavar="NAME", help="mini (short sequences, 4 candidates, a CPU) or full.")
     ] = "mini",
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML.")] = None,
     settings: Annotated[

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
 
@@ -114,12 +115,12 @@ def gold(source: str, data: Path | None) -> list[Annotated]:
 
 
 def documents(sources: Sequence[str], format: Format | None = None, data: Path | None = None) -> Iterator[Annotated]:
-    """Iterate over the documents of files and of datasets (`ncbi-disease:test`), for commands that take both."""
-    named = [source for source in sources if source.partition(":")[0] in DATASETS and not Path(source).exists()]
-    files = [source for source in sources if source not in named]
-    yield from read_annotated(files, format) if files or not named else ()
-    for source in named:
-        yield from gold(source, data)
+    """Iterate over the documents of files and of datasets (`ncbi-disease:test`), in the order they are given in."""
+    for named, group in groupby(sources, lambda one: one.partition(":")[0] in DATASETS and not Path(one).exists()):
+        if named:
+            yield from (document for source in group for document in gold(source, data))
+        else:
+            yield from read_annotated(list(group), format)
 
 
 def find_dataset(name: str) -> Dataset:

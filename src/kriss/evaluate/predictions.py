@@ -46,7 +46,7 @@ class Prediction:
     entities: tuple[str, ...]
     """Its answer: none for no link, one, or several that it leaves tied."""
     candidates: tuple[Scored, ...] = ()
-    """Best first; at least the answer itself."""
+    """Best first; an answer that the file does not list among them comes before them."""
     line: int = 0
 
     @property
@@ -64,9 +64,10 @@ def read_predictions(path: Path) -> dict[Key, Prediction]:
         place = Place(path, number)
         for prediction in _parse(decode(raw, place), place):
             known = found.setdefault(prediction.key, prediction)
-            if known.entities != prediction.entities:
+            if (known.entities, known.candidates) != (prediction.entities, prediction.candidates):
                 where = f"the mention of '{prediction.document}' from {prediction.start} to {prediction.end}"
-                raise InputError(f"{where} was given another entity in line {known.line}; keep one of them", place)
+                other = "another entity" if known.entities != prediction.entities else "other candidates"
+                raise InputError(f"{where} was given {other} in line {known.line}; keep one of them", place)
     if not found:
         raise InputError("the file has no predictions; write one a line", Place(path))
     return found
@@ -106,7 +107,7 @@ def _as_json(prediction: Prediction) -> dict[str, Any]:
 def _parse(text: str, place: Place) -> Iterator[Prediction]:
     try:
         row = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also of a number with thousands of digits
         raise InputError(f"not valid JSON ({error}); write one object on each line", place) from None
     if "\\u" in text and (flaw := flaw_of(json.dumps(row, ensure_ascii=False))):
         raise InputError(f"{flaw}; remove it", place)
@@ -137,8 +138,10 @@ def _prediction(row: dict[str, Any], document: object, offset: int, place: Place
     ranked = row.get("candidates", [])
     if not isinstance(ranked, list):
         raise InputError("'candidates' is not a list", place)
-    candidates = tuple(_candidate(one, place) for one in ranked) or tuple(Scored(one) for one in entities)
-    return Prediction(str(document), start, end, entities, candidates, place.line or 0)
+    candidates = tuple(_candidate(one, place) for one in ranked)
+    found = {one.entity for one in candidates}
+    best = tuple(Scored(one) for one in entities if one not in found)
+    return Prediction(str(document), start, end, entities, best + candidates, place.line or 0)
 
 
 def _candidate(value: object, place: Place) -> Scored:
@@ -153,7 +156,11 @@ def _candidate(value: object, place: Place) -> Scored:
         shown = _shown(evidence)
     if not all(isinstance(text, str | None) for text in (name, shown)):
         raise InputError("a candidate's 'name' and 'evidence' are texts", place)
-    return Scored(_entity(value.get("entity"), place), None if score is None else float(score), name or "", shown or "")
+    entity = _entity(value.get("entity"), place)
+    try:
+        return Scored(entity, None if score is None else float(score), name or "", shown or "")
+    except OverflowError:
+        raise InputError("a candidate's score is too large for a number of 64 bits", place) from None
 
 
 def _shown(evidence: dict[str, Any]) -> str:

@@ -100,7 +100,8 @@ def sentence(system: str, one: Comparison) -> str:
     change, p = one.difference, one.difference.p
     return (
         f"{system} against {one.name}: {100 * change.mean:+.1f} points "
-        f"(95% {100 * change.low:+.1f} to {100 * change.high:+.1f}; p {'<' if p < 0.001 else '='} {max(p, 0.001):.3f})"
+        f"(95% {100 * change.low:+.1f} to {100 * change.high:+.1f}; p {'<' if p < 0.001 else '='} {max(p, 0.001):.3f}; "
+        "ties at random)"
     )
 
 
@@ -110,7 +111,7 @@ def markdown(scored: Result) -> str:
     lines = [f"# {scored.system} on {scored.corpus}", "", *(f"- {line}" for line in scored.protocol()), ""]
     lines += markdown_table(header(ties=ties), [cells(row, ties=ties) for row in evaluation.rows])
     for one in scored.against:
-        lines += ["", sentence(scored.system, one) + "; ties at random."]
+        lines += ["", f"{sentence(scored.system, one)}."]
     counts = error_counts(scored)
     lines += ["", "## Errors", ""]
     lines += markdown_table(["kind", "mentions", ""], [[kind, f"{n:,}", KINDS[kind]] for kind, n in counts.items()])

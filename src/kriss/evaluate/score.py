@@ -157,10 +157,8 @@ def _resolved(candidate: Scored, knowledge: Knowledge) -> Scored:
 def _owners_of_answer(prediction: Prediction, knowledge: Knowledge) -> set[str]:
     """Return the entities that the lenient count takes an answer for: all that own the name it was found by."""
     owners = set(prediction.entities)
-    if prediction.candidates and (owners or prediction.candidates[0].name):
-        first = next((one for one in prediction.candidates if one.entity in owners), prediction.candidates[0])
-        owners |= knowledge.owners(first.name) if first.name else set()
-    return owners
+    first = next((one for one in prediction.candidates if one.entity in owners), None)
+    return owners | (knowledge.owners(first.name) if first and first.name else set())
 
 
 def _rows(outcomes: Sequence[Outcome], chosen: Sequence[Slice], seed: int) -> list[Row]:

@@ -29,7 +29,7 @@ class LearnReport:
     without_entity: int = 0
     """Mentions that the file links to nothing."""
     composite: int = 0
-    """Mentions of several entities at once, each of which they are an example of."""
+    """Mentions of several entities at once that became an example of more than one."""
     left_out: int = 0
     """Examples of entities that had enough."""
     added: set[str] = field(default_factory=set)
@@ -85,8 +85,8 @@ def learn(
     for number, document in enumerate(documents):
         report.documents += 1
         for place, (span, mention) in enumerate(zip(document.spans, mentions_of(document), strict=True)):
-            report.composite += len(span.entities) > 1
             report.without_entity += not span.entities
+            before = len(held)
             for given in _means(span, find):
                 name = names.get(given, "")
                 entity = given if name else find(given)
@@ -96,6 +96,7 @@ def learn(
                     report.left_out += 1
                 else:
                     held.append(_Example(mention, entity, name, document.id, document.offset))
+            report.composite += len(held) - before > 1
             if len(held) >= _AT_ONCE:
                 flush()
     if held:

@@ -315,12 +315,9 @@ class Linker:
         return ids
 
     def _known(self, entity: str, learned: Snapshot, names: Mapping[str, str]) -> str:
-        """Return the id that an entity has now; a retired one gives its successor."""
-        row = self.ontology.row_of(entity)
-        if row is not None:
-            return self.ontology.id_at(row)
-        if entity in learned.entities:
-            return entity
+        """Return the id that an entity has here; a new one needs a name."""
+        if found := self._find(entity, learned):
+            return found
         if name := names.get(entity, "").strip():
             if known_entities([entity]) != (entity,) or flaw_of(entity + name):
                 raise InputError(f"{entity!r} cannot be the id of an entity, or {name!r} its name; take another")
@@ -362,9 +359,11 @@ class Linker:
 
         `MESH:D009103` is found as `D009103`, and `0001250` as `HP:0001250` if all ids begin so.
         """
-        added = self.learned.now().entities
+        return self._find(entity, self.learned.now())
+
+    def _find(self, entity: str, learned: Snapshot) -> str | None:
         for form in self.ontology.forms_of(entity):
-            if form in added:
+            if form in learned.entities:
                 return form
             if (row := self.ontology.row_of(form)) is not None:
                 return self.ontology.id_at(row)

@@ -49,7 +49,9 @@ def load_encoder(
     folder = Path(model)
     if not (folder / SETTINGS).is_file() and not (folder / MANIFEST).is_file():
         if precision != "fp32":
-            raise ConfigError(f"{model} has no graphs of eight bits: write them with 'kriss export {model} --int8'")
+            raise ConfigError(
+                f"{model} has no graphs of eight bits: write them with 'kriss export {model} --int8 --out DIR'"
+            )
         _need_torch()
         from kriss.encoder.model import Encoder
 
