@@ -110,7 +110,7 @@ def work_of(out: Path) -> Path:
     return out.parent / f".{out.name}.training"
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
     """Make sums come in one order, here as in processes started with OMP_NUM_THREADS=1."""
     threads = torch.get_num_threads()
