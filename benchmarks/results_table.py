@@ -35,6 +35,7 @@ SYSTEMS = {
     "scispacy": "scispaCy",
     "scispacy-abbreviations": "scispaCy + its abbreviations",
     "minilm-abbreviations": "MiniLM, not trained, names + abbreviations",
+    "minilm": "MiniLM, not trained, names",
     "sapbert": "SapBERT",
     "sapbert-abbreviations": "SapBERT + abbreviations",
     "blink": "BLINK, bi-encoder",
