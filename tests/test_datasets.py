@@ -7,12 +7,15 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kriss.cli import run
 from kriss.errors import ConfigError, InputError, KrissError
-from kriss.evaluate.corpora.medmentions import read_tokenized
+from kriss.evaluate.corpora.medmentions import joined, read_tokenized
 from kriss.evaluate.corpora.statistics import Statistics, statistics
 from kriss.evaluate.datasets import DATASETS, gold, load, read_splits
+from kriss.evaluate.gold import gold_mentions
 from kriss.link.documents import Annotated, Span
 
 DOCUMENT = "1|t|Wilson disease.\n1|a|WD and breast and ovarian cancer.\n"
@@ -166,16 +169,44 @@ ROW = {"pmid": "11", "tokens": ["In", "cystic", "fibrosis", "."], "start": 1, "e
 
 def test_tokenized_medmentions(tmp_path: Path) -> None:
     bare = {"tokens": ["β", "𝒳"], "start": 0, "end": 1, "cui": "UMLS:C1"}
-    lines = [json.dumps(ROW), "", json.dumps(ROW | {"start": 0, "end": 1, "cui": None}), json.dumps(bare)]
+    lines = [json.dumps(ROW | {"start": 0, "end": 1, "cui": None}), "", json.dumps(ROW), json.dumps(bare)]
     save(tmp_path / "gold/medmentions-st21pv/test.jsonl.gz", "\n".join(lines) + "\n")
     documents = load("medmentions-st21pv", "test", tmp_path)
     assert documents == [
-        Annotated("11:1", "In cystic fibrosis .", (Span(3, 18, ("C0010674",)),)),
-        Annotated("11:3", "In cystic fibrosis .", (Span(0, 2),)),
+        Annotated("11", "In cystic fibrosis.", (Span(0, 2), Span(3, 18, ("C0010674",)))),
         Annotated("test:4", "β 𝒳", (Span(0, 1, ("C1",)),)),
     ]
-    assert surfaces(documents)[0][0] == "cystic fibrosis"
-    assert documents[0].text is documents[1].text
+    assert [surface for surface, _ in surfaces(documents)] == ["In", "cystic fibrosis", "β"]
+
+
+def test_rows_of_tokens_make_whole_abstracts(tmp_path: Path) -> None:
+    first = ["Cystic", "fibrosis", "(", "CF", ")", "in", "short", "-", "lived", "mice", "."]
+    rows = [
+        {"pmid": 7, "tokens": first, "start": 0, "end": 2, "cui": "C1"},
+        {"pmid": 7, "tokens": first, "start": 6, "end": 10, "cui": "C2"},
+        {"pmid": 8, "tokens": ["Mice", "."], "start": 0, "end": 1, "cui": "C4"},
+        {"pmid": 7, "tokens": ["CF", "kills", "."], "start": 0, "end": 1, "cui": "C1"},
+        {"pmid": 7, "tokens": ["CF", "kills", "."], "start": 0, "end": 1, "cui": "C1"},
+    ]
+    path = save(tmp_path / "rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    one, other = read_tokenized(path)
+    assert one.text == "Cystic fibrosis (CF) in short-lived mice. CF kills. CF kills."
+    found = [one.text[span.start : span.end] for span in one.spans]
+    assert found == ["Cystic fibrosis", "short-lived mice", "CF", "CF"]
+    assert len({span.start for span in one.spans}) == 4  # a sentence that stands again is another one
+    assert [mention.abbreviation for mention in gold_mentions([one])] == [False, False, True, True]
+    assert (one.id, other.id, other.text) == ("7", "8", "Mice.")
+
+
+@given(
+    st.lists(st.sampled_from(["a", "B2", "(", ")", "-", "/", ".", "'s", "%", ""]), min_size=1, max_size=8), st.data()
+)
+def test_a_surface_is_the_same_in_any_sentence(tokens: list[str], data: st.DataObject) -> None:
+    end = data.draw(st.integers(1, len(tokens)))
+    start = data.draw(st.integers(0, end - 1))
+    surface = joined(tokens[start:end])
+    assert joined(tokens[:end]).endswith(surface)
+    assert joined(tokens).startswith(joined(tokens[:end]))
 
 
 @pytest.mark.parametrize(

@@ -224,7 +224,27 @@ def test_few_examples_of_each_entity(ward: Path, tmp_path: Path, capsys: pytest.
     assert run(["learn", str(ward), str(gold), "--per-entity", "1"]) == 0
     shown = capsys.readouterr()
     assert "learned 4 examples" in shown.out
-    assert "1 mentions of entities with examples enough were left out" in shown.err
+    assert "1 mentions were left out, for there were examples enough" in shown.err
+
+
+def test_few_examples_of_each_spelling_in_a_document(
+    ward: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spans = (Span(0, 2, ("D009103",)), Span(3, 5, ("D999999",)), Span(6, 8, ("D001241",)), Span(9, 27, ("D009103",)))
+    documents = [Annotated(str(n), "MS Ms MS multiple sclerosis", spans) for n in range(3)]
+
+    def learned(name: str, in_document: int | None, most: int | None = None) -> list[tuple[str, int]]:
+        linker = Linker.load(shutil.copytree(ward, tmp_path / name))
+        report = learn(linker, documents, per_document=in_document, per_entity=most)
+        assert report.examples + report.left_out == 12
+        return [(one.entity, one.evidence.start) for one in linker.examples() if one.evidence.document == "1"]
+
+    assert learned("two", 2) == learned("all", None)
+    one = learned("one", 1)  # the first of each spelling and entity, in any case and under any id
+    assert one == [("D009103", 0), ("D001241", 6), ("D009103", 9)]
+    assert set(learned("both", 1, 1)) <= set(one)
+    assert run(["learn", str(ward), str(jsonl(tmp_path)), "--per-document", "1"]) == 0
+    assert "learned 5 examples" in capsys.readouterr().out
 
 
 def test_entities_that_bring_a_name_are_added(

@@ -90,16 +90,21 @@ def test_the_last_word_on_a_mention_holds_against_any_number() -> None:
     assert first(learned(("cold", 7, 0.1, "there "), *spelled_out), here, "common cold") == 8
 
 
-@given(st.lists(st.tuples(st.floats(-3, 3), st.integers(0, 4)), min_size=1, max_size=20))
-def test_votes_are_the_formula(examples: list[tuple[float, int]]) -> None:
-    scores = np.array([score for score, _ in examples], dtype=np.float32)
+@given(
+    st.lists(st.tuples(st.floats(-3, 3), st.integers(0, 4), st.sampled_from(["", "a", "b"])), min_size=1, max_size=20)
+)
+def test_votes_are_the_formula(examples: list[tuple[float, int, str]]) -> None:
+    scores = np.array([score for score, _, _ in examples], dtype=np.float32)
     best = float(scores.max())
-    expected: dict[int, float] = {}
-    for score, (_, owner) in zip(scores.tolist(), examples, strict=True):
-        expected[owner] = expected.get(owner, 0.0) + math.exp((score - best) / (NEAR * abs(best) or 1.0))
-    found = votes(scores, np.array([owner for _, owner in examples]))
-    assert found.keys() == expected.keys()
-    np.testing.assert_allclose([found[owner] for owner in expected], list(expected.values()), rtol=1e-6)
+    weights = [math.exp((score - best) / (NEAR * abs(best) or 1.0)) for score in scores.tolist()]
+    found = votes(scores, np.array([owner for _, owner, _ in examples]), [document for *_, document in examples])
+    rows = [(weight, owner, document) for weight, (_, owner, document) in zip(weights, examples, strict=True)]
+    assert found.keys() == {owner for _, owner, _ in rows}
+    for one, vote in found.items():
+        alone = [weight for weight, owner, document in rows if owner == one and not document]
+        named = {document for _, owner, document in rows if owner == one and document}
+        heaviest = [max(weight for weight, owner, at in rows if (owner, at) == (one, document)) for document in named]
+        assert vote == pytest.approx(sum(alone) + sum(heaviest), rel=1e-6)
 
 
 # --- in a linker --------------------------------------------------------------------------------
@@ -124,6 +129,17 @@ def test_a_linker_asks_all_that_it_was_taught(linker: Linker) -> None:
     masked = Mention(ASKED.left, "cold", ASKED.right, masked=True)
     unseen = Mention(ASKED.left, "zzz", ASKED.right, masked=True)
     assert linker.link([masked])[0].candidates == linker.link([unseen])[0].candidates
+
+
+def test_a_document_is_one_voice_however_often_it_says_a_word(linker: Linker) -> None:
+    for example in linker.examples():
+        linker.remove(example.id)
+    repeated = [(Mention(f"{n} patients with a ", "cold", TAIL), "X:004") for n in range(5)]
+    linker.add_all(repeated, documents=["one"] * 5)
+    linker.add_all([(one, "X:003") for one in ELSEWHERE[:2]], documents=["two", "three"])
+    assert linker.link([ASKED])[0].entity == "X:003"
+    linker.add_all(repeated, documents=["four", "five", "six", "seven", "eight"])
+    assert linker.link([ASKED])[0].entity == "X:004"
 
 
 @pytest.mark.parametrize("top", [1, 5, 30])

@@ -42,6 +42,12 @@ def run(
     per_entity: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Examples of one entity at most, drawn by --seed.")
     ] = None,
+    per_document: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Examples of an entity by one spelling in a document at most, the first."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Draws other examples.")] = 0,
     threads: Annotated[int, typer.Option(metavar="N", help="Threads that encode; 0 for all cores.")] = 0,
 ) -> None:
@@ -60,6 +66,7 @@ def run(
             documents,
             skip_unknown=skip_unknown,
             per_entity=per_entity,
+            per_document=per_document,
             seed=seed,
             progress=lambda count: bar.update(task, advance=count),
         )
@@ -69,7 +76,7 @@ def run(
     if report.composite:
         typer.echo(f"note: {report.composite:,} mentions link to several entities and are examples of each", err=True)
     if report.left_out:
-        typer.echo(f"note: {report.left_out:,} mentions of entities with examples enough were left out", err=True)
+        typer.echo(f"note: {report.left_out:,} mentions were left out, for there were examples enough", err=True)
     if report.added:
         typer.echo(f"note: {len(report.added):,} entities that the linker did not have were added by name", err=True)
     if report.unknown:

@@ -12,7 +12,7 @@ from kriss.errors import InputError
 from kriss.link.linker import Linker
 from kriss.link.run import mentions_of
 from kriss.link.spans import Annotated, Span
-from kriss.records import Mention
+from kriss.records import Mention, folded
 
 _AT_ONCE = 1024
 """Examples that are encoded and written together: the disk is waited for once for all of them."""
@@ -31,7 +31,7 @@ class LearnReport:
     composite: int = 0
     """Mentions of several entities at once that became an example of more than one."""
     left_out: int = 0
-    """Examples of entities that had enough."""
+    """Examples of entities, or of a spelling in a document, that had enough."""
     added: set[str] = field(default_factory=set)
     """Entities that the linker did not have, and that the file gives a name."""
     unknown: Counter[str] = field(default_factory=Counter)
@@ -53,20 +53,22 @@ def learn(
     *,
     skip_unknown: bool = False,
     per_entity: int | None = None,
+    per_document: int | None = None,
     seed: int = 0,
     progress: Callable[[int], None] = lambda count: None,
 ) -> LearnReport:
     """Add the mentions of gold documents as examples: all, or none if an id is unknown and not to be skipped.
 
     An id may have the prefix of a corpus, or lack that of the ontology. An entity that the linker does not have
-    is added where a mention of it brings its name. `per_entity` are the most examples of one entity, drawn by `seed`.
+    is added where a mention of it brings its name. `per_document` are the most examples of an entity by one
+    spelling in a document, the first ones; `per_entity` those of an entity in all, of these, drawn by `seed`.
     """
     documents = list(documents)  # what is wrong with the last of them is to be known before the first is learned
     find = cache(linker.find_id)
     names = _names(documents, find)
     if not skip_unknown:
         _check(linker, documents, {*names}, find)
-    chosen = None if per_entity is None else _drawn(documents, per_entity, seed, find)
+    chosen = None if per_entity is per_document is None else _drawn(documents, per_entity, per_document, seed, find)
     report = LearnReport()
     held: list[_Example] = []
 
@@ -112,15 +114,22 @@ def _means(span: Span, find: _Find) -> Iterable[str]:
     return {find(given) or given: given for given in reversed(span.entities)}.values()
 
 
-def _drawn(documents: Iterable[Annotated], most: int, seed: int, find: _Find) -> set[tuple[int, int, str]]:
-    """Choose at most so many mentions of each entity, by document, place and id: those with the smallest hashes."""
+def _drawn(
+    documents: Iterable[Annotated], most: int | None, in_document: int | None, seed: int, find: _Find
+) -> set[tuple[int, int, str]]:
+    """Choose mentions of each entity, by document, place and id: of the first in documents those with small hashes."""
     found: dict[str, list[tuple[bytes, tuple[int, int, str]]]] = {}
+    had: Counter[tuple[str, str, str]] = Counter()
     for number, document in enumerate(documents):
         for place, span in enumerate(document.spans):
             key = f"{seed}\0{document.id}\0{document.offset + span.start}\0{document.offset + span.end}"
             drawn = blake2b(key.encode(), digest_size=8).digest()
             for given in _means(span, find):
-                found.setdefault(find(given) or given, []).append((drawn, (number, place, given)))
+                entity = find(given) or given
+                spelled = document.id, entity, folded(document.text[span.start : span.end])
+                had[spelled] += 1
+                if in_document is None or had[spelled] <= in_document:
+                    found.setdefault(entity, []).append((drawn, (number, place, given)))
     return {where for mentions in found.values() for _, where in sorted(mentions)[:most]}
 
 

@@ -2,16 +2,20 @@
 
 Of examples with one spelling the nearest would decide by Eq. 4, whatever all others say. But ten people who meant one
 thing by a word are worth more than one who meant another and happened to write a sentence a little more like
-this. So each example of that spelling has a vote, the heavier the more it is like the mention in its sentence:
+this. So each document with an example of that spelling has a vote, the heavier the more it is like the mention in its
+sentence:
 
-    vote(e) = sum over examples p of e with that spelling, of exp( (s_p - s_1) / (0.1 |s_1|) )
+    vote(e) = sum over documents d of max over examples p of e in d, of exp( (s_p - s_1) / (0.1 |s_1|) )
 
-where s_p is the score of Eq. 4, and s_1 the best of them. What was said of this very mention, in this very text, is
-not put to the vote: the last word on it holds.
+where s_p is the score of Eq. 4, and s_1 the best of them, p being of that spelling. A document that says a word twenty
+times means one thing by it, and is one voice: in MedMentions 99.5 in 100 mentions whose word has several meanings agree
+with the others in their document. What was said of this very mention, in this very text, is not put to the vote: the
+last word on it holds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,20 +61,27 @@ def what_was_said(
     owners, scores = learned.owner[places].astype(np.int64), products(learned.vectors_at(places), query)
     if very:
         return Said(places, owners, scores, int(learned.owner[very[-1]]), certain=True)
-    counted = votes(scores, owners)
+    counted = votes(scores, owners, [learned.example(place).evidence.document for place in places.tolist()])
     return Said(places, owners, scores, max(counted, key=lambda owner: (counted[owner], -owner)), certain=False)
 
 
-def votes(scores: Floats, owners: NDArray[np.int64]) -> dict[int, float]:
-    """Return what examples with these scores say for their entities.
+def votes(scores: Floats, owners: NDArray[np.int64], documents: Sequence[str]) -> dict[int, float]:
+    """Return what examples with these scores say for their entities; those of no document are each of their own.
 
-    >>> said = votes(np.array([1.0, 0.95, 0.95]), np.array([7, 8, 8]))
+    >>> said = votes(np.array([1.0, 0.95, 0.95, 0.9]), np.array([7, 8, 8, 8]), ["a", "b", "c", "c"])
     >>> [(owner, round(vote, 2)) for owner, vote in said.items()]
     [(7, 1.0), (8, 1.21)]
     """
     best = float(scores.max())
     weights = np.exp((scores.astype(np.float64) - best) / (NEAR * abs(best) or 1.0))
-    return {int(owner): float(weights[owners == owner].sum()) for owner in np.unique(owners)}
+    voices: dict[tuple[int, str | int], float] = {}
+    for place, (owner, document, weight) in enumerate(zip(owners.tolist(), documents, weights.tolist(), strict=True)):
+        voice = owner, document or place
+        voices[voice] = max(weight, voices.get(voice, 0.0))
+    counted: dict[int, float] = {}
+    for (owner, _), weight in sorted(voices.items(), key=lambda one: one[0][0]):
+        counted[owner] = counted.get(owner, 0.0) + weight
+    return counted
 
 
 def _allowed(places: NDArray[np.int64], allowed: NDArray[np.bool_]) -> NDArray[np.int64]:

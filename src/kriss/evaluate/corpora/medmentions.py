@@ -18,6 +18,9 @@ _CORPUS = "corpus_pubtator.txt"
 _LISTS = {"train": "trng", "dev": "dev", "test": "test"}
 _PREFIX = "UMLS:"
 """ST21pv writes it before a concept and the full corpus does not; an ontology of UMLS has the bare ids."""
+_HOLDS = frozenset("([{-/")
+_CLINGS = frozenset(")]}-/.,;:%") | {"'s"}
+"""Tokens before and after which a tokenizer of English puts a blank that the text did not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +63,69 @@ class MedMentions:
 
 
 def read_tokenized(path: Path) -> Iterator[Annotated]:
-    """Yield a document from each row of `tokens`, `start`, `end` (of tokens) and `cui`: a sentence, one mention.
+    """Yield the documents of rows of `tokens`, `start`, `end` (of tokens) and `cui`: a sentence, one of its mentions.
 
-    The text is the tokens with a blank between each two. The id is the row's `pmid` and line, since a
-    sentence stands again for each of its mentions.
+    Rows with one `pmid` are a document of that id: its sentences, each once, with all of their mentions. So what an
+    abstract says in one sentence, an abbreviation's long form say, is known in the next. A row without a `pmid` is a
+    document by itself, by the name of the file and its line.
     """
-    file, last = stem(path), ""
+    drafts: dict[str, _Draft] = {}
     for number, raw in numbered_lines(path):
         if raw and not raw.isspace():
             place = Place(path, number)
-            document = _row(_object(raw, place), file, last, place)
+            row = _row(_object(raw, place), place)
+            name = row.source or f"{stem(path)}:{number}"
+            drafts.setdefault(name, _Draft(name)).add(row)
             if b"\\u" in raw:
-                check_characters(document, place)
-            last = document.text
-            yield document
+                check_characters(drafts[name].document(), place)
+    return (draft.document() for draft in drafts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    tokens: list[str]
+    start: int
+    end: int
+    cui: str | None
+    source: str
+
+
+class _Draft:
+    """A document that grows row by row."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._sentences: list[str] = []
+        self._length = 0
+        self._spans: list[Span] = []
+        self._last: tuple[list[str], int] = [], 0
+
+    def add(self, row: _Row) -> None:
+        """Add a mention, and its sentence unless that stands already: its rows follow each other, by their starts."""
+        tokens, start = self._last
+        if row.tokens != tokens or row.start <= start:
+            self._length += len(self._sentences[-1]) + 1 if self._sentences else 0
+            self._sentences.append(joined(row.tokens))
+        self._last = row.tokens, row.start
+        surface = joined(row.tokens[row.start : row.end])
+        at = self._length + len(joined(row.tokens[: row.end])) - len(surface)
+        self._spans.append(Span(at, at + len(surface), known_entities([(row.cui or "").removeprefix(_PREFIX)])))
+
+    def document(self) -> Annotated:
+        """Return what there is so far."""
+        return Annotated(self._name, " ".join(self._sentences), tuple(self._spans))
+
+
+def joined(tokens: Sequence[str]) -> str:
+    """Return tokens as text: whether a blank stands between two of them is told by these two alone.
+
+    >>> joined(["short", "-", "chain", "acids", "(", "SCA", ")", "."])
+    'short-chain acids (SCA).'
+    """
+    return "".join(
+        f" {token}" if place and token not in _CLINGS and tokens[place - 1] not in _HOLDS else token
+        for place, token in enumerate(tokens)
+    )
 
 
 def _object(raw: bytes, place: Place) -> dict[str, object]:
@@ -86,8 +138,8 @@ def _object(raw: bytes, place: Place) -> dict[str, object]:
     return record
 
 
-def _row(record: dict[str, object], file: str, last: str, place: Place) -> Annotated:
-    tokens, cui, source = record.get("tokens"), record.get("cui"), record.get("pmid", file)
+def _row(record: dict[str, object], place: Place) -> _Row:
+    tokens, cui, source = record.get("tokens"), record.get("cui"), record.get("pmid", "")
     if not isinstance(tokens, list) or set(map(type, tokens)) - {str}:
         raise InputError("the row has no 'tokens', a list of texts", place)
     if not isinstance(cui, str | None) or not isinstance(source, str | int):
@@ -96,13 +148,9 @@ def _row(record: dict[str, object], file: str, last: str, place: Place) -> Annot
     end = whole_number(record.get("end"), "the 'end' of the row", place)
     if not 0 <= start < end <= len(tokens):
         raise InputError(f"the mention from token {start} to {end} does not lie in the row's {len(tokens)}", place)
-    text, surface = " ".join(tokens), " ".join(tokens[start:end])
-    if not surface.strip():
+    if not joined(tokens[start:end]).strip():
         raise InputError(f"the mention from token {start} to {end} is nothing but white space", place)
-    at = len(" ".join(tokens[:start])) + (start > 0)
-    span = Span(at, at + len(surface), known_entities([(cui or "").removeprefix(_PREFIX)]))
-    # A sentence stands in a row for each of its mentions: it is kept once.
-    return Annotated(f"{source}:{place.line}", last if last == text else text, (span,))
+    return _Row(tokens, start, end, cui, str(source))
 
 
 def _deal(corpus: Path, lists: dict[str, Path]) -> dict[str, list[Annotated]]:
