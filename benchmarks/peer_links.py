@@ -53,7 +53,7 @@ def link(options: argparse.Namespace, work: Path) -> dict[Path, int]:
         wanted = [(answers, options.out), (long_answers, options.long)]
     script = PEERS / f"{options.peer}_link.py"
     python = peer_python(ENVIRONMENTS[options.peer], options.work)
-    command = [python, script, names, queries, *(file for file, _ in wanted)]
+    command = [python, script, names, queries, *(file for file, _ in wanted), *(["--graph"] if options.graph else [])]
     subprocess.run(list(map(str, command)), check=True, stdout=sys.stderr)
     return {
         out: write_predictions(out, export.predictions(asked, export.read_answers(file), above), force=options.force)
@@ -72,11 +72,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="where the predictions go")
     parser.add_argument("--long", type=Path, help="scispaCy: where those with its abbreviation detector go")
     parser.add_argument("--threshold", type=float, help=f"scispaCy: link if the similarity is above; {THRESHOLD}")
+    parser.add_argument(
+        "--graph", action="store_true", help="scispaCy: look names up by its own graph, which takes long"
+    )
     parser.add_argument("--work", type=Path, default=Path("out/benchmarks"))
     parser.add_argument("--force", action="store_true", help="write over files that are there")
     options = parser.parse_args()
-    if options.peer == "quickumls" and (options.long or options.threshold is not None):
-        parser.error("--long and --threshold are for scispacy")
+    if options.peer == "quickumls" and (options.long or options.graph or options.threshold is not None):
+        parser.error("--long, --graph and --threshold are for scispacy")
     if options.threshold is None:
         options.threshold = THRESHOLD
     for out in (options.out, options.long):  # the answer would come minutes later

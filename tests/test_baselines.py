@@ -518,6 +518,24 @@ def test_graphs_of_a_published_model_answer_as_it_does(
         assert by_graph == pytest.approx(as_it_is, abs=1e-4 if precision == "fp32" else 0.05)
 
 
+def test_medlinker_reads_graphs_of_eight_bits(
+    gold_file: Path, clinic_ontology: Ontology, tiny_model: Path, tmp_path: Path
+) -> None:
+    export_encoder(str(tiny_model), tmp_path / "graphs", int8=True, settings={"pooling": "mention"})
+    words = ["baseline", "medlinker", clinic_ontology.artifact.path, gold_file, "--train", gold_file, "--epochs", 2]
+    words += ["--model", tmp_path / "graphs", "--out"]
+    for precision in ("fp32", "int8"):
+        assert run([*map(str, words), str(tmp_path / precision), "--precision", precision]) == 0
+    found = [read_predictions(tmp_path / precision) for precision in ("fp32", "int8")]
+    first = [
+        {one.entity: one.score or 0.0 for one in links[key].candidates} for links in found for key in sorted(links)
+    ]
+    whole, eight = first[: len(first) // 2], first[len(first) // 2 :]
+    assert whole != eight
+    for one, other in zip(whole, eight, strict=True):
+        assert other == pytest.approx(one, abs=0.05)
+
+
 def test_bad_requests_are_one_sentence(
     gold_file: Path, clinic_ontology: Ontology, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -538,6 +556,7 @@ def test_bad_requests_are_one_sentence(
             "'kriss export minilm --int8 --out DIR'",
         ),
         (["medlinker", ontology, str(gold_file), "--train", str(gold_file), "--epochs", "0"], "epochs"),
+        (["medlinker", ontology, str(gold_file), "--train", str(gold_file), "--precision", "int8"], "kriss export"),
     ):
         assert run(["baseline", *words, "--out", out]) == 1, words
         [line] = capsys.readouterr().err.splitlines()

@@ -7,8 +7,10 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from benchmarks.peers import export, quickumls_link
+from benchmarks.peers import export, quickumls_link, scispacy_link
+from scipy import sparse
 
 from kriss.evaluate.predictions import read_predictions, write_predictions
 from kriss.link.documents import Annotated, Span
@@ -160,3 +162,21 @@ def test_an_entity_of_quickumls_counts_by_the_match_that_covers_most() -> None:
     }
     [one] = export.predictions([export.Query("7", 0, 13, "breast cancer", "")], [list(rows.values())])
     assert one.entities == ("D1", "D3")
+
+
+def test_the_nearest_names_of_scispacy_are_those_of_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scispacy_link, "_QUERIES", 2)
+    rng = np.random.default_rng(0)
+    names, asked = (rng.random((rows, 6)) * (rng.random((rows, 6)) < 0.5) for rows in (40, 5))
+    index = scispacy_link.ExactIndex(method="hnsw")
+    index.addDataPointBatch(sparse.csr_matrix(names))
+    index.createIndex({"M": 100}, print_progress=True)
+    found = index.knnQueryBatch(sparse.csr_matrix(asked), k=7)
+    assert len(found) == len(asked)
+    for query, (places, distances) in zip(asked, found, strict=True):
+        scores = names @ query
+        expected = sorted((place for place in range(40) if scores[place]), key=lambda place: (-scores[place], place))[
+            :7
+        ]
+        assert places.tolist() == expected
+        np.testing.assert_allclose(distances, 1 - scores[expected])

@@ -198,6 +198,7 @@ def medlinker(
     abbreviations: Abbreviations = False,
     epochs: Annotated[int, typer.Option(metavar="N", help="How often the classifier sees each example.")] = 30,
     seed: Annotated[int, typer.Option(metavar="N", help="Draws other batches.")] = 0,
+    precision: Precision = "fp32",
     force: Force = False,
 ) -> None:
     """Link by a classifier over the entities of a training set, joined with approximate names."""
@@ -214,7 +215,7 @@ def medlinker(
     from kriss.evaluate.baselines.medlinker import link_medlinker
 
     opened = Ontology.load(ontology)
-    loaded, _ = load_encoder(model, EncoderConfig(pooling="mention"))
+    loaded, _ = load_encoder(model, EncoderConfig(pooling="mention"), precision=precision)
     found = link_medlinker(opened, documents, examples, loaded, config, abbreviations=abbreviations)
     _write(found, out, force=force)
 
