@@ -2,7 +2,7 @@
 
     python benchmarks/results_table.py OUT [--data DIR] > tables.md
 
-Rows are the files `OUT/links/CORPUS/SYSTEM.jsonl.gz`; the order and the names of systems are below.
+Rows are the files `SYSTEM.jsonl.gz` below `OUT/links/CORPUS`; the order and the names of systems are below.
 """
 
 from __future__ import annotations
@@ -132,8 +132,7 @@ class Corpus:
     def evaluations(self) -> Iterator[tuple[str, Evaluation]]:
         """Score the systems whose predictions are there."""
         for system in SYSTEMS:
-            path = self._links / f"{system}.jsonl.gz"
-            if path.is_file():
+            for path in self._links.rglob(f"{system}.jsonl.gz"):
                 yield system, self._score(path)
 
 

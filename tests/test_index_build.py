@@ -376,3 +376,7 @@ def test_remembered_names_have_the_encoders_vectors(tiny_encoder: Path) -> None:
     asked.clear()
     remembering.mentions(names[:1])  # the last that was met
     assert not asked
+    long = Mention("x" * 5000, "cold", "")
+    for mentions in ([*QUERIES, long], [long]):
+        np.testing.assert_array_equal(remembering.mentions(mentions), encoder.mentions(mentions))
+    assert asked == [long, long]  # in context too, but for what stands in a long text

@@ -230,7 +230,7 @@ DATASETS: Mapping[str, Dataset] = MappingProxyType(
                 MedMentions("st21pv"),
                 also=("medmentions",),
                 paper=Paper(203_282, 25_419, 2_325_023),
-                note="In the form of rows of tokens, each mention is a document of one sentence.",
+                note="In the form of rows of tokens, a document has those of its sentences that have a mention.",
             ),
             _biored("biored", "BioRED, all types", "NCBI Gene, MeSH, OMIM, dbSNP, NCBI Taxonomy, Cellosaurus"),
             _biored("biored-d", "BioRED, diseases", "MeSH and OMIM", "DiseaseOrPhenotypicFeature"),

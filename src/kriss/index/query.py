@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from kriss.records import Mention
 
+_LONGEST = 4096
+"""Characters around a mention that is kept: 2,048 of them are 8 MB of plain text."""
+
 
 class EncodesMentions(Protocol):
     """Whatever turns mentions into vectors."""
@@ -20,28 +23,45 @@ class EncodesMentions(Protocol):
 
 
 class Remembering:
-    """An encoder that keeps the vectors of the bare names it met last: texts say the same name again and again."""
+    """An encoder that keeps the vectors of what it met last.
 
-    def __init__(self, encoder: EncodesMentions, most: int = 8192) -> None:
+    Bare names, for texts say the same name again and again; and mentions, which come again when a text is asked about
+    otherwise. Mentions in long texts are not kept, for their texts would be.
+    """
+
+    def __init__(self, encoder: EncodesMentions, most: int = 8192, most_in_context: int = 2048) -> None:
         self._encoder = encoder
-        self._most = most
-        self._known: dict[Mention, NDArray[np.float32]] = {}
+        self._bare, self._in_context = _Lately(most), _Lately(most_in_context)
         self._lock = Lock()
 
     def mentions(self, mentions: Sequence[Mention], /) -> NDArray[np.float32]:
         """Return c for each mention; a vector does not depend on when it was made."""
         with self._lock:
-            known = {mention: self._known[mention] for mention in mentions if mention in self._known}
+            known = {one: vector for one in mentions if (vector := self._of(one).get(one)) is not None}
         new = [mention for mention in dict.fromkeys(mentions) if mention not in known]
         encoded = self._encoder.mentions(new)
         found = known | dict(zip(new, encoded, strict=True))
         with self._lock:
             for mention in new:
-                if not mention.left and not mention.right:
-                    self._known[mention] = found[mention].copy()
-            while len(self._known) > self._most:
-                del self._known[next(iter(self._known))]
+                if len(mention.left) + len(mention.right) <= _LONGEST:
+                    self._of(mention).put(mention, found[mention].copy())
         return np.stack([found[mention] for mention in mentions]) if mentions else encoded
+
+    def _of(self, mention: Mention) -> _Lately:
+        return self._in_context if mention.left or mention.right else self._bare
+
+
+class _Lately(dict[Mention, NDArray[np.float32]]):
+    """The vectors that were put in last."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def put(self, mention: Mention, vector: NDArray[np.float32]) -> None:
+        self[mention] = vector
+        while len(self) > self._most:
+            del self[next(iter(self))]
 
 
 def query_vectors(encoder: EncodesMentions, mentions: Sequence[Mention], context: float) -> NDArray[np.float32]:

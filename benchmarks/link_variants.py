@@ -1,0 +1,81 @@
+"""Link a corpus several times, each time asked otherwise, in one go: what is encoded is encoded once.
+
+    python benchmarks/link_variants.py LINKER GOLD --out DIR bare:context=0 plain:context=1,ngrams=0,ties=false
+
+Each variant is a name and options of `Linker.load`; its links go to DIR/NAME.jsonl.gz, as `kriss link --to predictions`
+would write them. The switches of docs/results.md take a third of the time so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tomllib
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from kriss.errors import ConfigError, KrissError
+from kriss.evaluate.datasets import gold
+from kriss.link.linker import Linker
+from kriss.link.run import link_documents
+from kriss.link.write import OutputFormat, output, write_links
+
+_DOCUMENTS = 16
+"""Documents that all variants link before the next: few enough for the linker to remember their vectors."""
+
+
+def variant(text: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the options of a variant.
+
+    >>> variant("plain:context=1,ties=false,mode=supervised")
+    ('plain', {'context': 1, 'ties': False, 'mode': 'supervised'})
+    """
+    name, _, given = text.partition(":")
+    options: dict[str, Any] = {}
+    for pair in filter(None, given.split(",")):
+        key, is_pair, value = pair.partition("=")
+        if not is_pair or not name:
+            raise ConfigError(f"'{text}' is not NAME:KEY=VALUE,KEY=VALUE")
+        try:
+            options[key] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            options[key] = value
+    return name, options
+
+
+def link(folder: Path, source: str, out: Path, variants: dict[str, dict[str, Any]], top: int) -> None:
+    """Link all documents in all ways."""
+    linker = Linker.load(folder)
+    asked = {name: linker.with_options(**options) for name, options in variants.items()}
+    documents = gold(source, None)
+    with ExitStack() as files:
+        streams = {name: files.enter_context(output(out / f"{name}.jsonl.gz", force=True)) for name in asked}
+        for first in range(0, len(documents), _DOCUMENTS):
+            some = documents[first : first + _DOCUMENTS]
+            for name, one in asked.items():
+                write_links(link_documents(one, some, top), streams[name], OutputFormat.PREDICTIONS)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the links of each variant."""
+    parser = argparse.ArgumentParser(description="Link a corpus in several ways at once.")
+    parser.add_argument("linker", type=Path)
+    parser.add_argument("gold", help="a data set and its split, or files")
+    parser.add_argument("variants", nargs="+", metavar="NAME:KEY=VALUE,...", help="options of Linker.load")
+    parser.add_argument("--out", type=Path, required=True, help="a folder")
+    parser.add_argument("--top", type=int, default=64, help="candidates of a mention")
+    given = parser.parse_args(arguments)
+    try:
+        variants = dict(map(variant, given.variants))
+        given.out.mkdir(parents=True, exist_ok=True)
+        link(given.linker, given.gold, given.out, variants, given.top)
+    except KrissError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
