@@ -9,13 +9,14 @@ would write them. The switches of docs/results.md take a third of the time so.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-import tomllib
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from kriss.config import parse_settings
 from kriss.errors import ConfigError, KrissError
 from kriss.evaluate.datasets import gold
 from kriss.link.linker import Linker
@@ -33,16 +34,9 @@ def variant(text: str) -> tuple[str, dict[str, Any]]:
     ('plain', {'context': 1, 'ties': False, 'mode': 'supervised'})
     """
     name, _, given = text.partition(":")
-    options: dict[str, Any] = {}
-    for pair in filter(None, given.split(",")):
-        key, is_pair, value = pair.partition("=")
-        if not is_pair or not name:
-            raise ConfigError(f"'{text}' is not NAME:KEY=VALUE,KEY=VALUE")
-        try:
-            options[key] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            options[key] = value
-    return name, options
+    if not re.fullmatch(r"[\w-]+", name):
+        raise ConfigError(f"'{text}' is not NAME:KEY=VALUE,KEY=VALUE with a name of letters, digits and hyphens")
+    return name, parse_settings(filter(None, given.split(",")))
 
 
 def link(folder: Path, source: str, out: Path, variants: dict[str, dict[str, Any]], top: int) -> None:
@@ -69,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         variants = dict(map(variant, given.variants))
+        if len(variants) < len(given.variants):
+            raise ConfigError("two variants have the same name; give each its own")
         given.out.mkdir(parents=True, exist_ok=True)
         link(given.linker, given.gold, given.out, variants, given.top)
     except KrissError as error:

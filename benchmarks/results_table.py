@@ -85,6 +85,15 @@ COMPARED = (("kriss", "exact-abbreviations"), ("kriss", "sapbert-abbreviations")
             ("rerank", "kriss"), ("lazy-rerank", "lazy"), ("lazy", "names"), ("lazy", "lazy-bare"))  # fmt: skip
 
 
+def predictions(folder: Path, system: str) -> Path | None:
+    """Return the file with a system's links: in the folder of a corpus, or in that of a stage which links many ways."""
+    name = f"{system}.jsonl.gz"
+    found = [path for path in (folder / name, *folder.glob(f"[!.]*/{name}")) if path.is_file()]
+    if len(found) > 1:
+        sys.exit(f"{found[0]} and {found[1]} are both of {system}; remove the one that is out of date")
+    return found[0] if found else None
+
+
 class Corpus:
     """A test set with what is known about it."""
 
@@ -132,7 +141,7 @@ class Corpus:
     def evaluations(self) -> Iterator[tuple[str, Evaluation]]:
         """Score the systems whose predictions are there."""
         for system in SYSTEMS:
-            for path in self._links.rglob(f"{system}.jsonl.gz"):
+            if path := predictions(self._links, system):
                 yield system, self._score(path)
 
 

@@ -182,8 +182,9 @@ def test_tokenized_medmentions(tmp_path: Path) -> None:
 def test_rows_of_tokens_make_whole_abstracts(tmp_path: Path) -> None:
     first = ["Cystic", "fibrosis", "(", "CF", ")", "in", "short", "-", "lived", "mice", "."]
     rows = [
-        {"pmid": 7, "tokens": first, "start": 0, "end": 2, "cui": "C1"},
         {"pmid": 7, "tokens": first, "start": 6, "end": 10, "cui": "C2"},
+        {"pmid": 7, "tokens": first, "start": 0, "end": 2, "cui": "C1"},  # in any order, and nested
+        {"pmid": 7, "tokens": first, "start": 0, "end": 1, "cui": "C3"},
         {"pmid": 8, "tokens": ["Mice", "."], "start": 0, "end": 1, "cui": "C4"},
         {"pmid": 7, "tokens": ["CF", "kills", "."], "start": 0, "end": 1, "cui": "C1"},
         {"pmid": 7, "tokens": ["CF", "kills", "."], "start": 0, "end": 1, "cui": "C1"},
@@ -192,9 +193,9 @@ def test_rows_of_tokens_make_whole_abstracts(tmp_path: Path) -> None:
     one, other = read_tokenized(path)
     assert one.text == "Cystic fibrosis (CF) in short-lived mice. CF kills. CF kills."
     found = [one.text[span.start : span.end] for span in one.spans]
-    assert found == ["Cystic fibrosis", "short-lived mice", "CF", "CF"]
-    assert len({span.start for span in one.spans}) == 4  # a sentence that stands again is another one
-    assert [mention.abbreviation for mention in gold_mentions([one])] == [False, False, True, True]
+    assert found == ["short-lived mice", "Cystic fibrosis", "Cystic", "CF", "CF"]
+    assert len({(span.start, span.end) for span in one.spans}) == 5  # a sentence that stands again is another one
+    assert [mention.abbreviation for mention in gold_mentions([one])] == [False, False, False, True, True]
     assert (one.id, other.id, other.text) == ("7", "8", "Mice.")
 
 

@@ -368,7 +368,8 @@ def test_remembered_names_have_the_encoders_vectors(tiny_encoder: Path) -> None:
             asked.extend(mentions)
             return encoder.mentions(mentions)
 
-    remembering = Remembering(Counting(), most=2)
+    in_context = [query for query in dict.fromkeys(QUERIES) if query.left or query.right]
+    remembering = Remembering(Counting(), most=2, most_in_context=len(in_context))
     names = [Mention.bare(name) for name in ("cold", "fever", "pain", "cold")]
     for mentions in (names, [*names, *QUERIES], names[:1] * 3, []):
         found, expected = remembering.mentions(mentions), encoder.mentions(mentions)
@@ -380,3 +381,7 @@ def test_remembered_names_have_the_encoders_vectors(tiny_encoder: Path) -> None:
     for mentions in ([*QUERIES, long], [long]):
         np.testing.assert_array_equal(remembering.mentions(mentions), encoder.mentions(mentions))
     assert asked == [long, long]  # in context too, but for what stands in a long text
+    asked.clear()
+    remembering.mentions([Mention("one more ", "cold", "")])
+    remembering.mentions([*in_context, *names[:1]])
+    assert asked == [Mention("one more ", "cold", ""), in_context[0]]  # so many are kept, and beside them the names

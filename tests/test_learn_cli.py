@@ -243,8 +243,13 @@ def test_few_examples_of_each_spelling_in_a_document(
     one = learned("one", 1)  # the first of each spelling and entity, in any case and under any id
     assert one == [("D009103", 0), ("D001241", 6), ("D009103", 9)]
     assert set(learned("both", 1, 1)) <= set(one)
-    assert run(["learn", str(ward), str(jsonl(tmp_path)), "--per-document", "1"]) == 0
-    assert "learned 5 examples" in capsys.readouterr().out
+    mentions = [{"start": start, "end": start + 2, "entity": "D009103"} for start in (0, 3, 6)]
+    row = {"id": "1", "text": "MS Ms MS", "mentions": mentions}
+    (tmp_path / "again.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    assert run(["learn", str(ward), str(tmp_path / "again.jsonl"), "--per-document", "1"]) == 0
+    shown = capsys.readouterr()
+    assert "learned 1 examples" in shown.out
+    assert "2 mentions were left out" in shown.err
 
 
 def test_entities_that_bring_a_name_are_added(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.link_variants import main, variant
+from benchmarks.results_table import predictions
 
 from kriss.cli import run
 from kriss.errors import ConfigError
@@ -36,9 +37,27 @@ def test_each_variant_is_what_kriss_link_writes(clinic: Path, tmp_path: Path) ->
 
 def test_what_is_no_variant_is_told(clinic: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert variant("a:mode=lazy,ngrams=0.5") == ("a", {"mode": "lazy", "ngrams": 0.5})
-    for text in (":context=0", "a:context"):
+    for text in (":context=0", "", ":", "../a:context=0"):
         with pytest.raises(ConfigError, match="is not NAME:KEY=VALUE"):
             variant(text)
     gold = str(write_jsonl(tmp_path / "gold.jsonl", {"id": "1", "text": "MS", "mentions": [{"start": 0, "end": 2}]}))
-    assert main([str(clinic), gold, "a:contxt=0", "--out", str(tmp_path / "out")]) == 1
-    assert "did you mean 'context'" in capsys.readouterr().err
+    for variants, said in (
+        (["a:contxt=0"], "did you mean 'context'"),
+        (["a:context"], "expected KEY=VALUE"),
+        (["a:ties=False"], "ties"),
+        (["a", "a:context=0"], "two variants have the same name"),
+    ):
+        assert main([str(clinic), gold, *variants, "--out", str(tmp_path / "out")]) == 1
+        assert said in capsys.readouterr().err
+
+
+def test_the_table_reads_links_wherever_a_stage_wrote_them(tmp_path: Path) -> None:
+    assert predictions(tmp_path, "bare") is None
+    files = [tmp_path / place / "bare.jsonl.gz" for place in (".switches.before", "switches", ".")]
+    for file in files:
+        file.parent.mkdir(exist_ok=True)
+        file.touch()
+        if file.parent.name == "switches":  # what a killed run put aside is not looked at
+            assert predictions(tmp_path, "bare") == file
+    with pytest.raises(SystemExit, match="are both of bare"):
+        predictions(tmp_path, "bare")

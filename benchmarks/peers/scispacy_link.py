@@ -105,6 +105,8 @@ def main(names: Path, asked: Path, answers: Path, long_answers: Path, *, graph: 
         queries = [json.loads(line) for line in lines]
     base = KnowledgeBase(str(names))
     aliases, vectorizer, index = candidate_generation.create_tfidf_ann_index(None, base)
+    if graph:  # its linker sets this when it loads an index from disk, and not when it has just built one
+        index.setQueryTimeParams({"efSearch": 200})
     generator = candidate_generation.CandidateGenerator(index, vectorizer, aliases, base)
     write_answers(answers, generator, [query["surface"] for query in queries])
     write_answers(long_answers, generator, long_forms(queries))

@@ -2,15 +2,15 @@
 
 Of examples with one spelling the nearest would decide by Eq. 4, whatever all others say. But ten people who meant one
 thing by a word are worth more than one who meant another and happened to write a sentence a little more like
-this. So each document with an example of that spelling has a vote, the heavier the more it is like the mention in its
-sentence:
+this. So for each entity every document with an example of that spelling has a vote, the heavier the more it is like the
+mention in its sentence:
 
     vote(e) = sum over documents d of max over examples p of e in d, of exp( (s_p - s_1) / (0.1 |s_1|) )
 
 where s_p is the score of Eq. 4, and s_1 the best of them, p being of that spelling. A document that says a word twenty
-times means one thing by it, and is one voice: in MedMentions 99.5 in 100 mentions whose word has several meanings agree
-with the others in their document. What was said of this very mention, in this very text, is not put to the vote: the
-last word on it holds.
+times mostly means one thing by it, and is one voice for that: of MedMentions' train mentions whose word has several
+meanings and comes again in its document, 97.4 in 100 mean what most of them there do. What was said of this very
+mention, in this very text, is not put to the vote: the last word on it holds.
 """
 
 from __future__ import annotations

@@ -75,9 +75,9 @@ def read_tokenized(path: Path) -> Iterator[Annotated]:
             place = Place(path, number)
             row = _row(_object(raw, place), place)
             name = row.source or f"{stem(path)}:{number}"
-            drafts.setdefault(name, _Draft(name)).add(row)
             if b"\\u" in raw:
-                check_characters(drafts[name].document(), place)
+                check_characters(Annotated(name, joined(row.tokens), (row.span(0),)), place)
+            drafts.setdefault(name, _Draft(name)).add(row)
     return (draft.document() for draft in drafts.values())
 
 
@@ -89,6 +89,12 @@ class _Row:
     cui: str | None
     source: str
 
+    def span(self, offset: int) -> Span:
+        """Return the mention in a text in which the sentence begins at the offset."""
+        surface = joined(self.tokens[self.start : self.end])
+        end = offset + len(joined(self.tokens[: self.end]))
+        return Span(end - len(surface), end, known_entities([(self.cui or "").removeprefix(_PREFIX)]))
+
 
 class _Draft:
     """A document that grows row by row."""
@@ -98,18 +104,17 @@ class _Draft:
         self._sentences: list[str] = []
         self._length = 0
         self._spans: list[Span] = []
-        self._last: tuple[list[str], int] = [], 0
+        self._last: list[str] = []
+        self._marked: set[tuple[int, int]] = set()
 
     def add(self, row: _Row) -> None:
-        """Add a mention, and its sentence unless that stands already: its rows follow each other, by their starts."""
-        tokens, start = self._last
-        if row.tokens != tokens or row.start <= start:
+        """Add a mention, and its sentence unless that is the last one; with the same mention it is another one."""
+        if row.tokens != self._last or (row.start, row.end) in self._marked:
             self._length += len(self._sentences[-1]) + 1 if self._sentences else 0
             self._sentences.append(joined(row.tokens))
-        self._last = row.tokens, row.start
-        surface = joined(row.tokens[row.start : row.end])
-        at = self._length + len(joined(row.tokens[: row.end])) - len(surface)
-        self._spans.append(Span(at, at + len(surface), known_entities([(row.cui or "").removeprefix(_PREFIX)])))
+            self._last, self._marked = row.tokens, set()
+        self._marked.add((row.start, row.end))
+        self._spans.append(row.span(self._length))
 
     def document(self) -> Annotated:
         """Return what there is so far."""
