@@ -13,7 +13,7 @@ name has make its vector longer, so that "xyz syndrome" is not a perfect match o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -167,9 +167,12 @@ class Similarity:
     def to(self, name: str) -> float:
         """Return the similarity of any one name, of the index or not."""
         columns, known, weights = _vector(self._index, name)
-        own = dict(zip(self._grams.tolist(), self._weights.tolist(), strict=True))
         shared = zip(columns[known].tolist(), weights[known].tolist(), strict=True)
-        return min(float(sum(own.get(gram, 0.0) * weight for gram, weight in shared)), 1.0)
+        return min(float(sum(self._own.get(gram, 0.0) * weight for gram, weight in shared)), 1.0)
+
+    @cached_property
+    def _own(self) -> dict[int, float]:
+        return dict(zip(self._grams.tolist(), self._weights.tolist(), strict=True))
 
     def top(self, k: int) -> tuple[Ints, NDArray[np.float32]]:
         """Return the k likest entities that have a 3-gram in common, the likest first, then by row."""
@@ -244,8 +247,7 @@ class Similarity:
 
 def _vector(index: NgramIndex, text: str) -> tuple[Ints, NDArray[np.bool_], Floats]:
     """Return a text as a unit vector: where the index has its 3-grams, whether it has them, and their weights."""
-    key = spelling_key(text)
-    grams, times = np.unique(grams_of([key])[0] if key else np.empty(0, np.uint64), return_counts=True)
+    grams, times = _counted(text)
     found = np.searchsorted(index.keys, grams)
     known = np.zeros(len(grams), bool)
     inside = found < len(index.keys)
@@ -256,6 +258,14 @@ def _vector(index: NgramIndex, text: str) -> tuple[Ints, NDArray[np.bool_], Floa
     if len(weights):
         weights /= np.sqrt(np.sum(weights**2))
     return found, known, weights
+
+
+@lru_cache(maxsize=1 << 15)
+def _counted(text: str) -> tuple[NDArray[np.uint64], Ints]:
+    """Return the 3-grams of a text and how often each comes; kept, for learned examples are compared again often."""
+    key = spelling_key(text)
+    grams, times = np.unique(grams_of([key])[0] if key else np.empty(0, np.uint64), return_counts=True)
+    return grams, times
 
 
 def _bar(near: NDArray[np.float32], owners: NDArray[np.int32], k: int) -> tuple[Ints, float]:
