@@ -269,6 +269,34 @@ def test_names_match_what_no_xref_does(tmp_path: Path) -> None:
     assert plain["D1"].names == ("Cardiomegaly", "Heart Enlargement")
 
 
+def test_two_names_that_agree_match_what_the_preferred_name_does_not(tmp_path: Path) -> None:
+    source = write_jsonl(
+        tmp_path / "ours.jsonl",
+        {"id": "D1", "name": "Doxorubicin", "aliases": ["Rubex", "Adria"]},
+        {"id": "D2", "name": "Ethanol", "aliases": ["Alcohol", "Spirit", "SPIRIT"]},
+    )
+    other = write_jsonl(
+        tmp_path / "theirs.jsonl",
+        {"id": "P:1", "name": "adriblastin", "aliases": ["rubex", "RUBEX", "DOXORUBICIN"]},
+        {"id": "P:2", "name": "wood spirit", "aliases": ["spirit", "Spirit"]},  # one name, however often, is too few
+        {"id": "P:3", "name": "a mixture", "aliases": ["doxorubicin", "adria", "ethanol"]},  # of two of ours
+        {"id": "P:4", "name": "alcohol", "aliases": ["booze", "rubex", "adria"]},  # by its preferred name, as with NAME
+        {"id": "P:5", "name": "bottled", "aliases": ["rubex", "adria"], "xrefs": ["MESH:D2"]},  # by its xref first
+        {"id": "P:6", "name": "of each one", "aliases": ["adria", "spirit"]},  # so of none
+    )
+    build(tmp_path / "theirs", "jsonl", other)
+    found = merged(tmp_path, source, tmp_path / "theirs", on=("MESH", "names"))
+    assert found["D1"].names == ("Doxorubicin", "Rubex", "Adria", "adriblastin")
+    assert found["D2"].names == ("Ethanol", "Alcohol", "Spirit", "SPIRIT", "bottled", "booze")
+    with_theirs = (tmp_path / "theirs",)
+    union = build(
+        tmp_path / "union", "jsonl", source, merge_with=with_theirs, merge_on=("MESH", "NAMES"), keep_unmatched=True
+    )
+    assert {entity.id for entity in union} == {"D1", "D2", "P:2", "P:6"}  # what matches several is none of them
+    plain = build(tmp_path / "plain", "jsonl", source, merge_with=with_theirs, merge_on=("NAME",))
+    assert plain["D1"].names == ("Doxorubicin", "Rubex", "Adria")
+
+
 def test_a_merged_name_that_differs_in_case_alone_is_not_taken_over(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "ours.jsonl", {"id": "D1", "name": "Ataxia", "aliases": ["ataxia", "ATM Disease"]})
     for number, names in enumerate((("ATAXIA", "Gait Ataxia"), ("gait ataxia", "atm disease", "Unsteady Gait"))):

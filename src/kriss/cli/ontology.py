@@ -43,7 +43,7 @@ def build(
     ] = None,
     on: Annotated[
         list[str] | None,
-        typer.Option(metavar="PREFIX", help="Xref prefix that --merge matches by, or NAME. Repeatable."),
+        typer.Option(metavar="PREFIX", help="Xref prefix that --merge matches by, or NAME, or NAMES. Repeatable."),
     ] = None,
     keep_unmatched: Annotated[
         bool, typer.Option("--keep-unmatched", help="Keep entities of --merge that match none: the union of both.")

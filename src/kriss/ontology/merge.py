@@ -10,7 +10,9 @@ Not taken over is a name that one of our entities has already, in any case: the 
 another, and it would make ambiguous what was not.
 
 Under the prefix `NAME` one that no xref matches is matched by what it is called: its preferred name, in any case, must
-be a name of ours. HPO, which knows no ids of MeSH, lends its synonyms to MeSH's diseases so.
+be a name of ours. HPO, which knows no ids of MeSH, lends its synonyms to MeSH's diseases so. Under `NAMES` one whose
+preferred name is not ours is matched by its others: two of them at least must be names of ours, all of one entity, for
+one alone may be a homonym.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from kriss.ontology.staging import Staging
 from kriss.ontology.store import Ontology
 from kriss.records import Entity, folded
 
-BY_NAME = "NAME"
+BY_NAME, BY_NAMES = "NAME", "NAMES"
+AGREEING = 2
+"""Names that must be ours under `NAMES`: one alone may well be a homonym."""
 
 
 def merge(staging: Staging, other: Ontology, prefixes: tuple[str, ...], *, keep_unmatched: bool = False) -> None:
@@ -43,10 +47,15 @@ def merge(staging: Staging, other: Ontology, prefixes: tuple[str, ...], *, keep_
             for row in wanted.get(key, ()):
                 ours.setdefault(row, set()).add(n)
                 names[n] = entity_id
-    if BY_NAME in {prefix.upper() for prefix in prefixes}:
+    wished = {prefix.upper() for prefix in prefixes}
+    if wished & {BY_NAME, BY_NAMES}:
         for row, n, entity_id in _called_alike(staging, other, set(ours)):
             ours.setdefault(row, set()).add(n)
             names[n] = entity_id
+    if BY_NAMES in wished:
+        for row, found in _called_alike_otherwise(staging, other, set(ours)).items():
+            ours[row] = set(found)
+            names |= found
     matched = {row: next(iter(found)) for row, found in ours.items() if len(found) == 1}
     kept = _keep(staging, other, set(ours)) if keep_unmatched else {}
     names |= {n: other.id_at(row) for row, n in kept.items()}
@@ -101,11 +110,37 @@ def _called_alike(staging: Staging, other: Ontology, taken: set[int]) -> Iterato
     for row in other.rows():
         if row not in taken:
             wanted.setdefault(folded(other.name_at(row)), []).append(row)
+    for n, entity_id, text in _our_names(staging):
+        for row in wanted.get(text, ()):
+            yield row, n, entity_id
+
+
+def _called_alike_otherwise(staging: Staging, other: Ontology, taken: set[int]) -> dict[int, dict[int, str]]:
+    """Return the entities of `other` that share names enough with one of ours: the row, and all they share any with."""
+    wanted: dict[str, list[int]] = {}
+    for row in other.rows():
+        if row not in taken:
+            for name in {folded(name) for name in other.names_at(row)}:
+                wanted.setdefault(name, []).append(row)
+    ids: dict[int, str] = {}
+    agreeing: dict[int, dict[int, set[str]]] = {}  # row in other -> our records -> names
+    for n, entity_id, text in _our_names(staging):
+        for row in wanted.get(text, ()):
+            ids[n] = entity_id
+            agreeing.setdefault(row, {}).setdefault(n, set()).add(text)
+    return {
+        row: {n: ids[n] for n in records}
+        for row, records in agreeing.items()
+        if max(map(len, records.values())) >= AGREEING
+    }
+
+
+def _our_names(staging: Staging) -> Iterator[tuple[int, str, str]]:
+    """All names of ours: our record, its id and the name folded."""
     rows = staging.con.cursor().execute("SELECT e.n, e.id, m.text FROM entity e JOIN name m USING (n) ORDER BY ALL")
     while batch := rows.fetchmany(10_000):
         for n, entity_id, text in batch:
-            for row in wanted.get(folded(text), ()):
-                yield row, n, entity_id
+            yield n, entity_id, folded(text)
 
 
 def _add(staging: Staging, other: Ontology, matched: dict[int, int], ids: dict[int, str]) -> int:
