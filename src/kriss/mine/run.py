@@ -76,7 +76,7 @@ def mine(
     _check(config, workers)
     check_target(out, force=force)
     files = find_files(sources)
-    excluded = _read_ids(exclude) if exclude else []
+    excluded = read_ids(exclude) if exclude else []
     plan = make_plan(
         config,
         ontology.artifact.digest,
@@ -125,7 +125,8 @@ def _check(config: MineConfig, workers: int) -> None:
         )
 
 
-def _read_ids(path: Path) -> list[str]:
+def read_ids(path: Path) -> list[str]:
+    """Return the ids that a file lists, one a line."""
     ids = [line.strip() for _, line in read_lines(path, BadRows(skip=False))]
     if not any(ids):
         raise InputError("there is no document id in it", Place(path))
