@@ -42,6 +42,7 @@ SYSTEMS = {
     "blink-cross": "BLINK, bi-encoder and cross-encoder",
     "medlinker": "MedLinker (supervised)",
     "kriss": "**kriss, self-supervised**",
+    "filed": "kriss, no labeled mention, headings of documents",
     "rerank": "**kriss, self-supervised, re-ranked**",
     "rerank-always": "the same, every mention re-ranked",
     "without-abbreviations": "kriss without abbreviations",
@@ -54,6 +55,7 @@ SYSTEMS = {
     "names": "kriss, the train split's surfaces as names",
     "supervised-only": "kriss, supervised only",
     "lazy": "**kriss, lazy supervised**",
+    "lazy-filed": "kriss, lazy supervised, headings of documents",
     "lazy-bare": "kriss, lazy supervised, bare query",
     "lazy-context": "kriss, lazy supervised, query in context alone",
     "lazy-rerank": "kriss, lazy supervised, re-ranked",
@@ -75,6 +77,7 @@ SLICED = (
     "bare",
     "paper-query",
     "kriss",
+    "filed",
     "rerank",
     "names",
     "lazy-bare",
@@ -82,7 +85,8 @@ SLICED = (
     "lazy",
 )
 COMPARED = (("kriss", "exact-abbreviations"), ("kriss", "sapbert-abbreviations"), ("kriss", "bare"), ("lazy", "kriss"),
-            ("rerank", "kriss"), ("lazy-rerank", "lazy"), ("lazy", "names"), ("lazy", "lazy-bare"))  # fmt: skip
+            ("filed", "kriss"), ("lazy-filed", "lazy"), ("rerank", "kriss"), ("lazy-rerank", "lazy"), ("lazy", "names"),
+            ("lazy", "lazy-bare"))  # fmt: skip
 
 
 def predictions(folder: Path, system: str) -> Path | None:

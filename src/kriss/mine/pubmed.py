@@ -35,7 +35,7 @@ _SECTION = re.compile(rb"\s*<AbstractText" + _ATTRIBUTES + rb"(?:/>|>([^<]*)</Ab
 _ABSTRACT_END = re.compile(rb"\s*(?:<CopyrightInformation>[^<]*</CopyrightInformation>\s*)?</Abstract>")
 _INLINE = re.compile(rb"</?(?:i|b|u|sub|sup)>")
 _ANY_PMID = re.compile(rb"<PMID\b[^>]*>\s*([^<]*?)\s*</PMID>")
-_HEADING = re.compile(rb'<(?:DescriptorName|NameOfSubstance|SupplMeshName)\b[^>]*?\bUI="([A-Z][0-9]+)"')
+_HEADING = re.compile(rb'<(?:DescriptorName|NameOfSubstance|SupplMeshName) [^>]*?\bUI="([A-Z][0-9]+)"')
 _ENTITY = re.compile(r"&(amp|lt|gt|quot|apos);")
 _CHARACTERS = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _RUN = re.compile(r"[ \t\r\n]+")
