@@ -38,7 +38,7 @@ NGRAMS = (0.0, 0.1, 0.2, 0.4)
 """Weights of likeness in spelling that are tried."""
 BROADER = (0.0, 0.02, 0.04, 0.06)
 """Weights of what narrower candidates say for broader ones that are tried."""
-HEADINGS = (0.0, 0.05, 0.1, 0.2)
+HEADINGS = (0.0, 0.05, 0.1, 0.15, 0.2)
 """Weights of what the headings of documents say for candidates that are tried."""
 _OF_ONE = 4
 """Of one entity, at most."""
@@ -165,7 +165,7 @@ def calibrate(
         answers.see(weight, *found, prototypes)
     heard = [answers.fit(weight) for weight in weights]
     context = max(heard[place].context for place in _as_good_as_the_best(heard, len(questions)))
-    trials = NGRAMS if spelling else (0.0,)
+    trials: tuple[float, ...] = NGRAMS if spelling else (0.0,)
     spelled = [answers.fit(context, trial) for trial in trials]
     ngrams = max(trials[place] for place in _as_good_as_the_best(spelled, len(questions)))
     trials = BROADER if hierarchy else (0.0,)
@@ -173,7 +173,7 @@ def calibrate(
     broader = min(trials[place] for place in _as_good_as_the_best(raised, len(questions)))
     trials = HEADINGS if headings else (0.0,)
     filed = [answers.fit(context, ngrams, broader, trial) for trial in trials]
-    said = min(trials[place] for place in _as_good_as_the_best(filed, len(questions)))
+    said = trials[filed.index(max(filed, key=lambda fit: fit.right))]
     fits = tuple(answers.fit(weight, ngrams, broader, said) for weight in weights)
     return Calibration(context if len(fits) > 1 else _DEFAULT, fits, len(questions), ngrams, broader, said)
 
@@ -245,8 +245,8 @@ def _as_good_as_the_best(fits: Sequence[Fit], questions: int) -> list[int]:
     Of these the largest weight of context and of spelling is taken, for the questions are unfair to both. Mined names
     are unambiguous: on them the context can only be seen to cost something, never what it is for. And where all names
     of a mention's spelling are left out, those that are nearly spelled so belong to other entities, while a text that
-    misspells a name leaves that name in its place. Of what narrower candidates say for broader ones, and of what
-    headings say, the smallest is taken: they overrule the scores, so no more of it than it takes.
+    misspells a name leaves that name in its place. Of what narrower candidates say for broader ones the smallest is
+    taken: it overrules the scores, so no more of it than it takes.
     """
     best = max(fits, key=lambda fit: fit.right)
     error = np.sqrt((best.unseen * (1 - best.unseen) + best.known * (1 - best.known)) / questions)
