@@ -42,6 +42,7 @@ SYSTEMS = {
     "blink-cross": "BLINK, bi-encoder and cross-encoder",
     "medlinker": "MedLinker (supervised)",
     "kriss": "**kriss, self-supervised**",
+    "untrained": "kriss, MiniLM not trained",
     "filed": "kriss, no labeled mention, headings of documents",
     "rerank": "**kriss, self-supervised, re-ranked**",
     "rerank-always": "the same, every mention re-ranked",
@@ -85,8 +86,8 @@ SLICED = (
     "lazy",
 )
 COMPARED = (("kriss", "exact-abbreviations"), ("kriss", "sapbert-abbreviations"), ("kriss", "bare"), ("lazy", "kriss"),
-            ("filed", "kriss"), ("lazy-filed", "lazy"), ("rerank", "kriss"), ("lazy-rerank", "lazy"), ("lazy", "names"),
-            ("lazy", "lazy-bare"))  # fmt: skip
+            ("kriss", "untrained"), ("filed", "kriss"), ("lazy-filed", "lazy"), ("rerank", "kriss"),
+            ("lazy-rerank", "lazy"), ("lazy", "names"), ("lazy", "lazy-bare"))  # fmt: skip
 
 
 def predictions(folder: Path, system: str) -> Path | None:
