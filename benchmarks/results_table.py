@@ -43,7 +43,6 @@ SYSTEMS = {
     "medlinker": "MedLinker (supervised)",
     "kriss": "**kriss, self-supervised**",
     "untrained": "kriss, MiniLM not trained",
-    "filed": "kriss, no labeled mention, headings of documents",
     "rerank": "**kriss, self-supervised, re-ranked**",
     "rerank-always": "the same, every mention re-ranked",
     "without-abbreviations": "kriss without abbreviations",
@@ -56,7 +55,6 @@ SYSTEMS = {
     "names": "kriss, the train split's surfaces as names",
     "supervised-only": "kriss, supervised only",
     "lazy": "**kriss, lazy supervised**",
-    "lazy-filed": "kriss, lazy supervised, headings of documents",
     "lazy-bare": "kriss, lazy supervised, bare query",
     "lazy-context": "kriss, lazy supervised, query in context alone",
     "lazy-rerank": "kriss, lazy supervised, re-ranked",
@@ -78,7 +76,6 @@ SLICED = (
     "bare",
     "paper-query",
     "kriss",
-    "filed",
     "rerank",
     "names",
     "lazy-bare",
@@ -86,8 +83,8 @@ SLICED = (
     "lazy",
 )
 COMPARED = (("kriss", "exact-abbreviations"), ("kriss", "sapbert-abbreviations"), ("kriss", "bare"), ("lazy", "kriss"),
-            ("kriss", "untrained"), ("filed", "kriss"), ("lazy-filed", "lazy"), ("rerank", "kriss"),
-            ("lazy-rerank", "lazy"), ("lazy", "names"), ("lazy", "lazy-bare"))  # fmt: skip
+            ("kriss", "untrained"), ("rerank", "kriss"), ("lazy-rerank", "lazy"), ("lazy", "names"),
+            ("lazy", "lazy-bare"))  # fmt: skip
 
 
 def predictions(folder: Path, system: str) -> Path | None:

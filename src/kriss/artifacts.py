@@ -60,7 +60,6 @@ LAYOUTS: Mapping[str, Layout] = {
         files=("mentions.parquet", "forms.parquet"),
         libraries=("pyarrow", "duckdb", "numpy"),
     ),
-    "headings": Layout(version=1, files=("headings.arrow",), libraries=("pyarrow", "numpy")),
     "encoder": Layout(
         version=1,
         files=(

@@ -79,15 +79,6 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Filed:
-    """How documents are filed that use the words of a mention: so many have an entity as a heading."""
-
-    both: int
-    documents: int
-    """All that use the words and have headings."""
-
-
-@dataclass(frozen=True, slots=True)
 class Candidate:
     """An entity that a mention may mean."""
 
@@ -95,8 +86,6 @@ class Candidate:
     name: str
     score: float
     evidence: Evidence
-    filed: Filed | None = None
-    """What headings said for it, if they were asked and said something."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,6 @@ def index(
     ],
     *,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write the linker.")],
-    headings: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="What 'kriss mine headings' wrote: documents' headings then have a say."),
-    ] = None,
     per_entity: Annotated[int, typer.Option(metavar="N", help="Mined mentions an entity has as prototypes.")] = 16,
     splits: Annotated[
         str, typer.Option(metavar="LIST", help="Which mined mentions: prototypes, or prototypes,train.")
@@ -82,7 +78,6 @@ def index(
             mentions,
             encoder,
             out,
-            headings=headings,
             threads=threads,
             engine=_engine(engine, ray_address, ontology, config),
             force=force,
@@ -103,8 +98,7 @@ def index(
         typer.echo(
             f"calibrated on {calibration.queries:,} unlabeled mentions: context weighs {calibration.context:.2f}, "
             f"references {facts['references']:.2f}, spelling {calibration.ngrams:.2f}, "
-            f"what narrower entities say for a broader one {calibration.broader:.2f}"
-            f"{f', headings of documents {calibration.headings:.2f}' if headings else ''}; "
+            f"what narrower entities say for a broader one {calibration.broader:.2f}; "
             f"accuracy {best.known:.3f} where the name is in the index, {best.unseen:.3f} where it is not"
         )
     else:

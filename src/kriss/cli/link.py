@@ -36,13 +36,6 @@ Broader = Annotated[
         help="Weight of what narrower candidates say for a broader one; 0 for none.  [default: as calibrated]",
     ),
 ]
-Headings = Annotated[
-    float | None,
-    typer.Option(
-        metavar="W",
-        help="Weight of what headings of documents say, if it has any; 0 for none.  [default: as calibrated]",
-    ),
-]
 Ties = Annotated[bool, typer.Option(help="Settle which of several entities with the same name is meant.")]
 Rerank = Annotated[bool, typer.Option(help="Let the linker's re-ranker read the first candidates with the mention.")]
 RerankTop = Annotated[
@@ -100,7 +93,6 @@ def link(
     short_forms: ShortForms = True,
     ngrams: Ngrams = None,
     broader: Broader = None,
-    headings: Headings = None,
     ties: Ties = True,
     rerank: Rerank = False,
     rerank_top: RerankTop = None,
@@ -116,9 +108,7 @@ def link(
     """Link the mentions that documents mark, with the evidence for each link."""
     from kriss.evaluate.datasets import documents as read
 
-    asked = _options(
-        context, abbreviations, short_forms, ngrams, broader, headings, ties, types, ids, threshold, gold, mode
-    )
+    asked = _options(context, abbreviations, short_forms, ngrams, broader, ties, types, ids, threshold, gold, mode)
     options = asked | _reranking(rerank, rerank_top, rerank_sure)
     target = _output_format(to)
     chosen = input_format(format)
@@ -145,7 +135,6 @@ def annotate(
     short_forms: ShortForms = True,
     ngrams: Ngrams = None,
     broader: Broader = None,
-    headings: Headings = None,
     ties: Ties = True,
     rerank: Rerank = False,
     rerank_top: RerankTop = None,
@@ -162,9 +151,7 @@ def annotate(
     from kriss.link.annotate import Dictionary, SpacyEntities, annotated
     from kriss.mine.documents import Problems
 
-    asked = _options(
-        context, abbreviations, short_forms, ngrams, broader, headings, ties, types, ids, threshold, gold, mode
-    )
+    asked = _options(context, abbreviations, short_forms, ngrams, broader, ties, types, ids, threshold, gold, mode)
     options = asked | _reranking(rerank, rerank_top, rerank_sure)
     target = _output_format(to)
     finder = SpacyEntities(spacy) if spacy else None
@@ -228,7 +215,6 @@ def _options(
     short_forms: bool,
     ngrams: float | None,
     broader: float | None,
-    headings: float | None,
     ties: bool,
     types: str,
     ids: Path | None,
@@ -251,7 +237,6 @@ def _options(
         "short_forms": short_forms,
         "ngrams": ngrams,
         "broader": broader,
-        "headings": headings,
         "ties": ties,
         "types": kinds,
         "ids": chosen,

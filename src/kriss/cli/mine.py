@@ -142,47 +142,6 @@ def names(
 
 
 @app.command()
-def headings(
-    ontology: OntologyFolder,
-    text: Annotated[
-        list[str],
-        typer.Argument(metavar="TEXT...", help="Files, folders or globs: PubMed XML, or JSONL with lists 'headings'."),
-    ],
-    *,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write the counts.")],
-    exclude: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Ids of documents to leave out, one a line.")
-    ] = None,
-    most: Annotated[int, typer.Option(metavar="N", help="Documents counted, at most.")] = 200_000,
-    least: Annotated[int, typer.Option(metavar="N", help="Documents that must use a phrase.")] = 3,
-    share: Annotated[float, typer.Option(metavar="SHARE", help="Share of those that must have a heading.")] = 0.05,
-    train: Annotated[float, typer.Option(metavar="SHARE", help="As the mentions were mined.")] = 0.5,
-    dev: Annotated[float, typer.Option(metavar="SHARE", help="As the mentions were mined.")] = 0.05,
-    seed: Annotated[int, typer.Option(metavar="N", help="As the mentions were mined.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Replace the counts at --out.")] = False,
-) -> None:
-    """Count which headings documents have that use a phrase, for 'kriss index --headings'."""
-    from rich.console import Console
-
-    from kriss.mine.headings import HeadingsConfig, mine_headings
-    from kriss.ontology import Ontology
-
-    config = HeadingsConfig(most, least, share, train, dev, seed)
-    with Console(stderr=True).status("opening") as status:
-        found = mine_headings(
-            config, Ontology.load(ontology), text, out, exclude=exclude, force=force, progress=status.update
-        )
-    typer.echo(
-        f"{out}: {found.phrases:,} phrases lead to {found.entities:,} entities ({found.pairs:,} pairs), by "
-        f"{found.documents:,} documents with headings"
-    )
-    for line in found.shown:
-        typer.echo(f"skipped: {line}", err=True)
-    if found.bad_documents:
-        typer.echo(f"skipped {found.bad_documents:,} bad documents in all", err=True)
-
-
-@app.command()
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Mentions written by 'kriss mine'.")],
     ontology: Annotated[

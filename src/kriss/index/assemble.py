@@ -15,14 +15,12 @@ from kriss.index import ngrams, vectors
 from kriss.index.calibrate import WEIGHTS, Calibration, Question, calibrate, dev_questions, name_questions, usable
 from kriss.index.config import IndexConfig
 from kriss.index.encode import Block, Progress, joined
-from kriss.index.headings import Headings
 from kriss.index.hierarchy import Hierarchy
 from kriss.index.layout import LOOKED_FOR, NAMES, NGRAMS, PROTOTYPES, REFERENCES, VECTORS
 from kriss.index.prototypes import KINDS, Prototypes
 from kriss.index.query import query_vectors
 from kriss.index.spelling import Spelling
 from kriss.index.weights import choose_weight
-from kriss.mine.headings import FILE
 from kriss.mine.names import write_names
 from kriss.ontology import Ontology
 
@@ -78,10 +76,7 @@ class Assembly:
             spelling = Spelling(ngrams.NgramIndex.open(self._folder / NGRAMS), self._ontology, surfaces)
         weights = WEIGHTS if from_dev else (0.0,)
         hierarchy = Hierarchy(self._ontology)
-        headings = Headings(self._folder, self._ontology) if (self._folder / FILE).is_file() else None
-        calibration = calibrate(
-            self._encoder, index, self._prototypes, questions, weights, spelling, hierarchy, headings
-        )
+        calibration = calibrate(self._encoder, index, self._prototypes, questions, weights, spelling, hierarchy)
         calibration.save(self._folder)
         self.facts |= {
             "recall_at_64": self._recall(index, questions, calibration.context),
@@ -89,7 +84,6 @@ class Assembly:
             "context": calibration.context,
             "ngrams": calibration.ngrams,
             "broader": calibration.broader,
-            "headings": calibration.headings,
         }
         return calibration
 

@@ -19,11 +19,9 @@ from kriss.index.assemble import Assembly
 from kriss.index.calibrate import Calibration
 from kriss.index.config import IndexConfig, check
 from kriss.index.encode import Encoding, Engine, Progress, encode_all, here
-from kriss.index.headings import check_headings
 from kriss.index.layout import ENCODER, LEARNED, ONTOLOGY, PROTOTYPES
 from kriss.index.prototypes import Prototypes, write_prototypes
 from kriss.index.short_forms import short_forms, write_short_forms
-from kriss.mine.headings import FILE as HEADINGS
 from kriss.mine.store import open_mentions
 from kriss.ontology import Ontology
 
@@ -47,7 +45,6 @@ def build_linker(
     encoder: Path,
     out: Path,
     *,
-    headings: Path | None = None,
     threads: int = 0,
     engine: MakeEngine | None = None,
     force: bool = False,
@@ -55,7 +52,6 @@ def build_linker(
 ) -> IndexReport:
     """Encode the prototypes of every entity, put them into an index and calibrate it.
 
-    With `headings`, what documents are filed under has a say, with the weight that does best on dev mentions.
     Interrupted, it goes on at the last finished block when it is started again with the same input.
     """
     check(config)
@@ -67,10 +63,10 @@ def build_linker(
         )
     mined = open_mentions(mentions, ontology)
     source = open_artifact(encoder, "encoder")
-    given = [ontology.artifact, open_artifact(mentions, "mentions"), source]
-    if headings:
-        given.append(check_headings(headings, ontology, given[1]))
-    inputs = [{"name": artifact.path.name, "sha256": artifact.digest} for artifact in given]
+    inputs = [
+        {"name": artifact.path.name, "sha256": artifact.digest}
+        for artifact in (ontology.artifact, open_artifact(mentions, "mentions"), source)
+    ]
     work = out.parent / f".{out.name}.indexing"
     _prepare(work, config, inputs, source)
     table = work / PROTOTYPES
@@ -93,8 +89,6 @@ def build_linker(
         shutil.copyfile(table, folder / PROTOTYPES)
         shutil.copytree(ontology.artifact.path, folder / ONTOLOGY)
         shutil.copytree(work / ENCODER, folder / ENCODER)
-        if headings:
-            shutil.copyfile(headings / HEADINGS, folder / HEADINGS)
         assembly = Assembly(
             work, folder, config, ontology, OnnxEncoder.load(folder / ENCODER, config.precision, threads), blocks
         )

@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from kriss.errors import DamagedError
-from kriss.index.headings import Headings
 from kriss.index.hierarchy import LOOKED_AT, Hierarchy
 from kriss.index.logistic import Logistic
 from kriss.index.prototypes import Prototypes
@@ -38,8 +37,6 @@ NGRAMS = (0.0, 0.1, 0.2, 0.4)
 """Weights of likeness in spelling that are tried."""
 BROADER = (0.0, 0.02, 0.04, 0.06)
 """Weights of what narrower candidates say for broader ones that are tried."""
-HEADINGS = (0.0, 0.05, 0.1, 0.15, 0.2)
-"""Weights of what the headings of documents say for candidates that are tried."""
 _OF_ONE = 4
 """Of one entity, at most."""
 _DEFAULT = 0.5
@@ -83,8 +80,6 @@ class Calibration:
     """The weight of likeness in spelling that did best."""
     broader: float = 0.0
     """The weight of what narrower candidates say for broader ones that did best."""
-    headings: float = 0.0
-    """The weight of what the headings of documents say that did best."""
 
     def fit(self, context: float) -> Fit:
         """Return the fit of the nearest weight."""
@@ -102,8 +97,8 @@ class Calibration:
             fits = tuple(Fit(**{name: float(value) for name, value in fit.items()}) for fit in values["fits"])
             if not fits:
                 raise ValueError("it has no fits")
-            added = (float(values[name]) for name in ("ngrams", "broader", "headings"))
-            return cls(float(values["context"]), fits, int(values["queries"]), *added)
+            ngrams, broader = float(values["ngrams"]), float(values["broader"])
+            return cls(float(values["context"]), fits, int(values["queries"]), ngrams, broader)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DamagedError(f"{folder / FILE} cannot be read ({error}); build the linker again") from None
 
@@ -149,51 +144,40 @@ def calibrate(
     weights: Sequence[float],
     spelling: Spelling | None = None,
     hierarchy: Hierarchy | None = None,
-    headings: Headings | None = None,
 ) -> Calibration:
     """Choose the weights by the accuracy over both halves, that of the context first, and fit the probability.
 
-    `spelling` is the likeness of the questions' surfaces to names, `hierarchy` what speaks for broader entities,
-    `headings` what documents are filed under; without them, they have no weight.
+    `spelling` is the likeness of the questions' surfaces to names, `hierarchy` what speaks for broader entities;
+    without them, they have no weight.
     """
     if not questions:
         return Calibration(_DEFAULT, (Fit(0.0, 0.0, 0.0, _DEFAULT, 0.0, 0.0),), 0)
-    answers = _Answers(questions, spelling, hierarchy, headings)
+    answers = _Answers(questions, spelling, hierarchy)
     for weight in weights:
         mentions = [question.mention for question in questions]
         found = index.search(query_vectors(encoder, mentions, weight), min(_DEPTH, len(index)))
         answers.see(weight, *found, prototypes)
     heard = [answers.fit(weight) for weight in weights]
     context = max(heard[place].context for place in _as_good_as_the_best(heard, len(questions)))
-    trials: tuple[float, ...] = NGRAMS if spelling else (0.0,)
+    trials = NGRAMS if spelling else (0.0,)
     spelled = [answers.fit(context, trial) for trial in trials]
     ngrams = max(trials[place] for place in _as_good_as_the_best(spelled, len(questions)))
     trials = BROADER if hierarchy else (0.0,)
     raised = [answers.fit(context, ngrams, trial) for trial in trials]
     broader = min(trials[place] for place in _as_good_as_the_best(raised, len(questions)))
-    trials = HEADINGS if headings else (0.0,)
-    filed = [answers.fit(context, ngrams, broader, trial) for trial in trials]
-    said = trials[filed.index(max(filed, key=lambda fit: fit.right))]
-    fits = tuple(answers.fit(weight, ngrams, broader, said) for weight in weights)
-    return Calibration(context if len(fits) > 1 else _DEFAULT, fits, len(questions), ngrams, broader, said)
+    fits = tuple(answers.fit(weight, ngrams, broader) for weight in weights)
+    return Calibration(context if len(fits) > 1 else _DEFAULT, fits, len(questions), ngrams, broader)
 
 
 class _Answers:
     """The candidates for each question, in both halves, and which of them is first with which weights."""
 
-    def __init__(
-        self,
-        questions: Sequence[Question],
-        spelling: Spelling | None,
-        hierarchy: Hierarchy | None,
-        headings: Headings | None,
-    ) -> None:
+    def __init__(self, questions: Sequence[Question], spelling: Spelling | None, hierarchy: Hierarchy | None) -> None:
         self._surfaces = [question.mention.surface for question in questions]
         self._keys = [name_key(surface) for surface in self._surfaces]
         self._gold = np.array([question.entity for question in questions])
         self._spelling = spelling
         self._hierarchy = hierarchy
-        self._headings = headings
         self._halves: dict[float, list[list[Ranked]]] = {}
         self._alike: dict[float, list[list[Floats]]] = {}
 
@@ -205,13 +189,13 @@ class _Answers:
         if self._spelling:
             self._alike[context] = _alike(halves, self._spelling)
 
-    def fit(self, context: float, ngrams: float = 0.0, broader: float = 0.0, headings: float = 0.0) -> Fit:
+    def fit(self, context: float, ngrams: float = 0.0, broader: float = 0.0) -> Fit:
         """Answer all questions with these weights, and fit how likely an answer is right."""
         outcomes = []
         for half, ranked in enumerate(self._halves[context]):
             best = np.array(
                 [
-                    _lead(one, self._sums(one, context, half, number, ngrams, broader, headings))
+                    _lead(one, self._sums(one, context, half, number, ngrams, broader))
                     for number, one in enumerate(ranked)
                 ]
             )
@@ -221,22 +205,15 @@ class _Answers:
         chance = Logistic.fitted(score, margin, right)
         return Fit(chance.intercept, chance.score, chance.margin, context, float(unseen.mean()), float(known.mean()))
 
-    def _sums(
-        self, ranked: Ranked, context: float, half: int, number: int, ngrams: float, broader: float, headings: float
-    ) -> Floats:
+    def _sums(self, ranked: Ranked, context: float, half: int, number: int, ngrams: float, broader: float) -> Floats:
         """Return the scores of the first candidates with all that is added to them."""
         entities, dense = ranked[0][:LOOKED_AT], ranked[1][:LOOKED_AT]
         sums = dense + ngrams * self._alike[context][half][number] if ngrams else dense
-        if not len(sums):
+        if not broader or not self._hierarchy or not len(sums):
             return sums
-        surface = self._surfaces[number]
-        if broader and self._hierarchy:
-            named = half and self._hierarchy.is_named(int(entities[np.argmax(sums)]), surface)
-            if not named:  # in the other half that name is hidden
-                sums = sums + broader * self._hierarchy.support(entities.tolist(), sums)
-        if headings and self._headings:
-            sums = sums + headings * self._headings.support(surface, entities.tolist(), sums)
-        return np.asarray(sums)
+        if half and self._hierarchy.is_named(int(entities[np.argmax(sums)]), self._surfaces[number]):
+            return sums  # in the other half that name is hidden
+        return np.asarray(sums + broader * self._hierarchy.support(entities.tolist(), sums))
 
 
 def _as_good_as_the_best(fits: Sequence[Fit], questions: int) -> list[int]:

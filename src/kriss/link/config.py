@@ -27,9 +27,6 @@ class LinkConfig:
     broader: float | None = None
     """Weight of what narrower candidates say for those above them in the hierarchy, where the first candidate has
     no name spelled as the mention. None is what the linker found best on its own dev mentions."""
-    headings: float | None = None
-    """Weight of what headings of documents that use the mention's words say for candidates, if the linker was built
-    with any. None is what the linker found best on its own dev mentions."""
     ties: bool = True
     """Where several entities have the very name that was found, take the broadest of them, or else the one with
     the mined mention most like this one in its context; where people called several so, the one that most of them
@@ -65,7 +62,7 @@ def check(config: LinkConfig) -> None:
         raise ConfigError(f"'rerank_top' is at least 2, not {config.rerank_top}: among fewer there is no choice")
     if config.rerank_sure is not None and not config.rerank_sure >= 0:
         raise ConfigError(f"'rerank_sure' is a probability, or 2 to ask always, not {config.rerank_sure}")
-    for name in ("ngrams", "broader", "headings", "gold"):
+    for name in ("ngrams", "broader", "gold"):
         value = getattr(config, name)
         if value is not None and not 0 <= value < float("inf"):
             raise ConfigError(f"'{name}' is a weight that is not negative, not {value}")

@@ -23,7 +23,6 @@ from kriss.encoder.pairs import Option
 from kriss.encoder.session import OnnxEncoder, Precision
 from kriss.errors import ConfigError, DamagedError, InputError, UnknownEntityError
 from kriss.index.calibrate import Calibration
-from kriss.index.headings import Headings
 from kriss.index.hierarchy import Hierarchy
 from kriss.index.layout import ENCODER, LEARNED, NGRAMS, ONTOLOGY, PROTOTYPES, REFERENCES, RERANKER, VECTORS
 from kriss.index.ngrams import NgramIndex
@@ -44,7 +43,6 @@ from kriss.link.spans import known_entities
 from kriss.link.ties import LOOKED_AT, Ties
 from kriss.mine.abbreviations import long_forms
 from kriss.mine.documents import flaw_of
-from kriss.mine.headings import FILE as HEADINGS
 from kriss.ontology import Ontology
 from kriss.records import Candidate, Entity, Evidence, Link, Mention
 
@@ -94,7 +92,6 @@ class Linker:
         self._short_forms = read_short_forms(folder)
         self.ngram_index = NgramIndex.open(folder / NGRAMS) if (folder / NGRAMS).is_dir() else None
         self.hierarchy = Hierarchy(self.ontology)
-        self.headings = Headings(folder, self.ontology) if (folder / HEADINGS).is_file() else None
         self._reranker: Reranker | None = None
         made_by = digest_of_encoder(artifact, self._weight)
         self.learned = Learned(folder / LEARNED, made_by, self._index.kind, self.ontology)
@@ -127,10 +124,9 @@ class Linker:
         scope = scope_of(config, self.ontology, added, str(self.artifact.path))
         self.ngrams = (self.calibration.ngrams if self.ngram_index else 0.0) if config.ngrams is None else config.ngrams
         self.broader = self.calibration.broader if config.broader is None else config.broader
-        self.filed = self.calibration.headings if config.headings is None else config.headings
-        config = replace(config, ngrams=self.ngrams, broader=self.broader, headings=self.filed)
+        config = replace(config, ngrams=self.ngrams, broader=self.broader)
         parts = self._index, self.prototypes, self.ontology, self.hierarchy
-        self.search = Search(*parts, self.ngram_index, self.headings, config, scope)
+        self.search = Search(*parts, self.ngram_index, config, scope)
         self._ties = Ties(self._index, self.prototypes, self._references, self._weight, self.hierarchy)
         if config.rerank and self._reranker is None:
             self._reranker = Reranker(self.artifact.path / RERANKER, self.made_for(), self._threads)
@@ -192,7 +188,7 @@ class Linker:
                 continue
             probability = by_linker if answer.probability is None else answer.probability
             shown = tuple(
-                Candidate(*self._name(one.entity, learned), one.score, self._evidence(one.row, learned), one.filed)
+                Candidate(*self._name(one.entity, learned), one.score, self._evidence(one.row, learned))
                 for one in answer.hits[:top]
             )
             nil = probability < self.config.threshold

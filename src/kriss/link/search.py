@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kriss.errors import ConfigError
-from kriss.index.headings import Headings
 from kriss.index.hierarchy import LOOKED_AT, Hierarchy
 from kriss.index.ngrams import NgramIndex
 from kriss.index.prototypes import Prototypes
@@ -21,7 +20,7 @@ from kriss.link.learned import Snapshot
 from kriss.link.scope import Scope
 from kriss.link.votes import Said, what_was_said
 from kriss.ontology import Ontology
-from kriss.records import Filed, Mention
+from kriss.records import Mention
 
 _SPELLED = 16
 """Entities that likeness in spelling adds to the candidates."""
@@ -43,8 +42,7 @@ class Hit:
     dense: float
     """The score of Eq. 4, that of a learned example raised by `gold`."""
     score: float
-    """That and, if asked for, likeness in spelling, what narrower candidates add and what headings say."""
-    filed: Filed | None = None
+    """That and, if asked for, likeness in spelling and what narrower candidates add."""
 
 
 class Search:
@@ -57,7 +55,6 @@ class Search:
         ontology: Ontology,
         hierarchy: Hierarchy,
         ngrams: NgramIndex | None,
-        headings: Headings | None,
         config: LinkConfig,
         scope: Scope,
     ) -> None:
@@ -69,10 +66,6 @@ class Search:
             if ngrams is None:
                 raise ConfigError("the linker was built without n-grams; build it again with them")
             self._ngrams = ngrams
-        if config.headings:
-            if headings is None:
-                raise ConfigError("the linker was built without headings; build it again with 'kriss index --headings'")
-            self._headings = headings
         self._config = config
         self._scope = scope
         self._keep = None if scope.rows is None else scope.rows[prototypes.entity]
@@ -86,8 +79,7 @@ class Search:
         """
         if not len(queries):
             return []
-        asks = self._config.ngrams or self._config.broader or self._config.headings
-        deep = max(top, _DEEP) if asks else top
+        deep = max(top, _DEEP) if self._config.ngrams or self._config.broader else top
         hits: list[list[Hit]] = [[] for _ in queries]
         if self._config.mode != "supervised":
             for place, found in enumerate(
@@ -105,8 +97,6 @@ class Search:
         hits = [sorted(some, key=_order) for some in hits]
         if self._config.broader:
             hits = [self._broadened(some, surface) for some, surface in zip(hits, surfaces, strict=True)]
-        if self._config.headings and self._config.mode != "supervised":
-            hits = [self._filed(some, surface) for some, surface in zip(hits, surfaces, strict=True)]
         if self._config.ties:
             hits = [self._elected(some, one, learned) for some, one in zip(hits, said, strict=True)]
         return hits
@@ -199,19 +189,6 @@ class Search:
         weight = self._config.broader or 0.0
         raised = [
             replace(hit, score=hit.score + weight * gain) if gain else hit
-            for hit, gain in zip(hits, gains.tolist(), strict=True)
-        ]
-        return sorted(raised, key=_order)
-
-    def _filed(self, hits: list[Hit], surface: str) -> list[Hit]:
-        """Add what the headings of documents say that use these words; not where a person said what is meant."""
-        if not hits or hits[0].row >= len(self._index):
-            return hits
-        filed = self._headings.of(surface)
-        gains = self._headings.support(surface, [hit.entity for hit in hits], np.array([hit.score for hit in hits]))
-        weight = self._config.headings or 0.0
-        raised = [
-            replace(hit, score=hit.score + weight * gain, filed=filed[hit.entity]) if gain else hit
             for hit, gain in zip(hits, gains.tolist(), strict=True)
         ]
         return sorted(raised, key=_order)

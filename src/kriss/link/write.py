@@ -249,13 +249,7 @@ _WRITERS: dict[OutputFormat, Callable[[Iterable[Linked], TextIO], None]] = {
 
 def _as_json(document: Annotated, span: Span, link: Link) -> dict[str, Any]:
     candidates = [
-        {
-            "entity": one.entity,
-            "name": one.name,
-            "score": _finite(one.score),
-            "evidence": asdict(one.evidence),
-            **({"filed": asdict(one.filed)} if one.filed else {}),
-        }
+        {"entity": one.entity, "name": one.name, "score": _finite(one.score), "evidence": asdict(one.evidence)}
         for one in link.candidates
     ]
     return {

@@ -19,8 +19,6 @@ class Document:
     text: str
     ordinal: int
     """The index of the record within its file, from 0; records without text have one too."""
-    headings: tuple[str, ...] = ()
-    """Ids of entities that somebody filed the document under: MeSH's, in PubMed's XML."""
 
 
 @dataclass(frozen=True, slots=True)

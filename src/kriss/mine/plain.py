@@ -99,12 +99,7 @@ def parse_record(record: object, path: Path, ordinal: int) -> Document:
         raise ValueError(f"the record '{document_id}' has no text; the field is 'text', 'abstract' or 'body'")
     if not isinstance(title, str | None) or not isinstance(body, str | None):
         raise ValueError(f"the title or the text of the record '{document_id}' is not a text")
-    return Document(document_id, join_text(title or "", body or ""), ordinal, _headings(record.get("headings")))
-
-
-def _headings(value: object) -> tuple[str, ...]:
-    """Return a record's list of ids; a field of that name may also be something else, which is nobody's business."""
-    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
+    return Document(document_id, join_text(title or "", body or ""), ordinal)
 
 
 def _has_escapes(raw: bytes) -> bool:

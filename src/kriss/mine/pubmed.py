@@ -35,7 +35,6 @@ _SECTION = re.compile(rb"\s*<AbstractText" + _ATTRIBUTES + rb"(?:/>|>([^<]*)</Ab
 _ABSTRACT_END = re.compile(rb"\s*(?:<CopyrightInformation>[^<]*</CopyrightInformation>\s*)?</Abstract>")
 _INLINE = re.compile(rb"</?(?:i|b|u|sub|sup)>")
 _ANY_PMID = re.compile(rb"<PMID\b[^>]*>\s*([^<]*?)\s*</PMID>")
-_HEADING = re.compile(rb'<(?:DescriptorName|NameOfSubstance|SupplMeshName) [^>]*?\bUI="([A-Z][0-9]+)"')
 _ENTITY = re.compile(r"&(amp|lt|gt|quot|apos);")
 _CHARACTERS = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _RUN = re.compile(r"[ \t\r\n]+")
@@ -51,12 +50,7 @@ def read_pubmed(path: Path, problems: Problems, stripe: int, stripes: int) -> It
             continue
         found = _search(record.xml) or _parse(records, record, problems)
         if found and found[1]:
-            yield Document(found[0], found[1], record.ordinal, _headings(record.xml))
-
-
-def _headings(xml: bytes) -> tuple[str, ...]:
-    """Return the ids of MeSH under which a record is filed: its headings and its substances, each once."""
-    return tuple(dict.fromkeys(ui.decode() for ui in _HEADING.findall(xml)))
+            yield Document(found[0], found[1], record.ordinal)
 
 
 def _search(xml: bytes) -> tuple[str, str] | None:

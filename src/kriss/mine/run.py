@@ -76,7 +76,7 @@ def mine(
     _check(config, workers)
     check_target(out, force=force)
     files = find_files(sources)
-    excluded = read_ids(exclude) if exclude else []
+    excluded = _read_ids(exclude) if exclude else []
     plan = make_plan(
         config,
         ontology.artifact.digest,
@@ -125,8 +125,7 @@ def _check(config: MineConfig, workers: int) -> None:
         )
 
 
-def read_ids(path: Path) -> list[str]:
-    """Return the ids that a file lists, one a line."""
+def _read_ids(path: Path) -> list[str]:
     ids = [line.strip() for _, line in read_lines(path, BadRows(skip=False))]
     if not any(ids):
         raise InputError("there is no document id in it", Place(path))

@@ -118,8 +118,6 @@ def dev_cases(linker: Linker, labeled: Sequence[Labeled]) -> list[tuple[Labeled,
             named = known and linker.hierarchy.is_named(int(entities[np.argmax(scores)]), surfaces[place])
             if linker.broader and not named:
                 scores += linker.broader * linker.hierarchy.support(entities.tolist(), scores)
-            if linker.filed and linker.headings:
-                scores += linker.filed * linker.headings.support(surfaces[place], entities.tolist(), scores)
             order = np.argsort(-scores, kind="stable")[: max(CANDIDATES)].tolist()
             one = labeled[number]
             keys = frozenset[str]() if known else hidden[number]
