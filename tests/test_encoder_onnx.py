@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 from kriss.artifacts import open_artifact
 from kriss.cli import run
@@ -22,7 +24,7 @@ from kriss.encoder.config import EncoderConfig
 from kriss.encoder.model import Encoder
 from kriss.encoder.quantize import quantize
 from kriss.encoder.samples import sample_entities, sample_mentions
-from kriss.encoder.session import OnnxEncoder, Precision
+from kriss.encoder.session import OnnxEncoder, Precision, open_session
 from kriss.encoder.windows import Sequences
 from kriss.errors import ArtifactError, ConfigError, DamagedError, DriftError, KrissError
 from tests.conftest import contents, write_tsv
@@ -64,6 +66,23 @@ def test_a_vector_does_not_depend_on_its_company(tiny_encoder: Path, precision: 
     np.testing.assert_array_equal(
         encoder.references(ENTITIES), np.concatenate([encoder.references([entity]) for entity in ENTITIES])
     )
+
+
+def test_eight_bit_products_do_not_overflow() -> None:
+    # Two products of 255 and 127 are more than 16 bits hold, and without VNNI they are added in 16 bits.
+    draw = np.random.default_rng(0)
+    rows, weights = draw.integers(200, 256, (5, 64), np.uint8), draw.integers(100, 128, (64, 32), np.int8)
+    graph = helper.make_graph(
+        [helper.make_node("MatMulIntegerToFloat", ["x", "w", "one", "one"], ["y"], domain="com.microsoft")],
+        "product",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, ["rows", 64])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(np.array(1, np.float32), "one")],
+    )
+    domains = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=domains, ir_version=10)
+    [found] = open_session(model.SerializeToString()).run(None, {"x": rows})
+    np.testing.assert_array_equal(found, rows.astype(np.float32) @ weights.astype(np.float32))
 
 
 def test_int8_is_close(tiny_encoder: Path) -> None:

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
+from kriss.encoder.session import open_session
 from kriss.encoder.smooth import smooth
 from kriss.encoder.windows import Sequences
 
@@ -51,7 +51,7 @@ def _ranges(file: Path, names: list[str], sequences: Iterable[Sequences]) -> dic
     """Return the least and the greatest number that each of some tensors holds."""
     model = onnx.load(file)
     model.graph.output.extend(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in names)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = open_session(model.SerializeToString())
     found = dict.fromkeys(names, (0.0, 0.0))
     for some in sequences:
         for _, batch in some.batches(1):

@@ -97,14 +97,22 @@ class OnnxEncoder:
         return sequences.encode(run, _SIZE, padded=False, workers=self._workers.pool)
 
 
-def open_graph(file: Path, threads: int = 0, advice: str = "export the encoder again") -> Run:
-    """Return what turns a batch into vectors; `advice` is for whom the file is damaged."""
+def open_session(model: Path | bytes, threads: int = 0) -> onnxruntime.InferenceSession:
+    """Open a graph for the CPU; eight-bit products are exact on every processor.
+
+    On one without VNNI instructions, ONNX Runtime would add two products in 16 bits, which overflow and are cut off:
+    a linker would give other answers there than where it was built.
+    """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"], disabled_optimizers=_SLOW)
+
+
+def open_graph(file: Path, threads: int = 0, advice: str = "export the encoder again") -> Run:
+    """Return what turns a batch into vectors; `advice` is for whom the file is damaged."""
     try:
-        session = onnxruntime.InferenceSession(
-            file, options, providers=["CPUExecutionProvider"], disabled_optimizers=_SLOW
-        )
+        session = open_session(file, threads)
     except Exception as error:  # noqa: BLE001 - ONNX Runtime has a dozen kinds without a common base
         reason = " ".join(str(error).split())[:200]
         raise DamagedError(f"{file} is no graph that ONNX Runtime reads ({reason}); {advice}") from None
