@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from kriss.errors import KrissError
 from kriss.evaluate.datasets import gold
 from kriss.link.documents import Annotated
 from kriss.link.write import output
@@ -43,10 +44,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--data", type=Path, default=None, help="the data folder; default KRISS_DATA")
     given = parser.parse_args(arguments)
-    with output(given.out, force=True) as stream:
-        stream.writelines(
-            json.dumps(record, ensure_ascii=False) + "\n" for record in entities(gold(given.gold, given.data))
-        )
+    try:
+        with output(given.out) as stream:
+            stream.writelines(
+                json.dumps(record, ensure_ascii=False) + "\n" for record in entities(gold(given.gold, given.data))
+            )
+    except KrissError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
     return 0
 
 

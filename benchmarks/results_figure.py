@@ -167,6 +167,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("page", type=Path, help="docs/results.md")
     parser.add_argument("--out", type=Path, required=True, help="a folder")
     given = parser.parse_args(arguments)
+    if not given.page.is_file():
+        sys.exit(f"{given.page} is no file; give docs/results.md")
     for name, content in pictures(given.page.read_text(encoding="utf-8")):
         (given.out / name).write_text(content, encoding="utf-8")
     return 0

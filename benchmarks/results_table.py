@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kriss.errors import KrissError
 from kriss.evaluate.datasets import gold
 from kriss.evaluate.gold import GoldMention, gold_mentions, unlinked
 from kriss.evaluate.knowledge import Knowledge
@@ -68,7 +69,17 @@ ABLATED = {
     "masking": "without masking",
     "replacement": "without replacement",
 }
-SLICES = ("all", "unambiguous", "no owner", "several owners", "abbreviations", "composite", "seen", "unseen")
+SLICES = (
+    "all",
+    "unambiguous",
+    "no owner",
+    "several owners",
+    "abbreviations",
+    "composite",
+    "seen",
+    "seen, new surface",
+    "unseen",
+)
 
 SLICED = (
     "exact-abbreviations",
@@ -130,10 +141,9 @@ class Corpus:
                     row += ["", ""]
                     continue
                 found = self._score(path)
-                base = whole.setdefault(way, found)
-                change = compare(found, base)
-                interval = f"{100 * change.low:+.1f} to {100 * change.high:+.1f}"
-                row += [percent(found.overall.strict), "" if base is found else interval]
+                if part == "nothing":
+                    whole[way] = found
+                row += [percent(found.overall.strict), _change(found, whole.get(way))]
             if any(row[1:]):
                 yield row
 
@@ -145,6 +155,14 @@ class Corpus:
         for system in SYSTEMS:
             if path := predictions(self._links, system):
                 yield system, self._score(path)
+
+
+def _change(found: Evaluation, base: Evaluation | None) -> str:
+    """Return what leaving a part out changes; nothing where all parts are there, or were not measured."""
+    if base is None or base is found:
+        return ""
+    change = compare(found, base)
+    return f"{100 * change.low:+.1f} to {100 * change.high:+.1f}"
 
 
 def overall(row: Row, system: str) -> list[str]:
@@ -170,7 +188,7 @@ def tables(corpus: Corpus) -> Iterator[str]:
         if first:
             figures = [percent(row.expected) if row else "" for row in by_system]
             rows.append([name, f"{first.mentions:,}", *figures])
-    yield from markdown_table(["slice", "mentions", *(SYSTEMS[system] for system in shown)], rows)
+    yield from markdown_table(["slice, ties at random", "mentions", *(SYSTEMS[system] for system in shown)], rows)
     yield ""
     for one, other in COMPARED:
         if one in found and other in found:
@@ -198,9 +216,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--corpus", action="append", choices=list(CORPORA), help="only this one; repeatable")
     given = parser.parse_args(arguments)
     data = given.data or (Path(os.environ["KRISS_DATA"]) if "KRISS_DATA" in os.environ else None)
-    for name in given.corpus or CORPORA:
-        if (given.out / "links" / name).is_dir():
-            sys.stdout.writelines(f"{line}\n" for line in tables(Corpus(name, given.out, data)))
+    try:
+        for name in given.corpus or CORPORA:
+            if (given.out / "links" / name).is_dir():
+                sys.stdout.writelines(f"{line}\n" for line in tables(Corpus(name, given.out, data)))
+    except KrissError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
     return 0
 
 

@@ -192,6 +192,14 @@ def test_existing_target_needs_force(tmp_path: Path) -> None:
     assert listing(tmp_path) == ["out"]
 
 
+def test_force_does_not_replace_another_kind(tmp_path: Path) -> None:
+    path = make(tmp_path / "out", "old")
+    before = contents(path)
+    with pytest.raises(ExistsError, match="is of kind 'ontology'"), create(path, "encoder", config={}, force=True):
+        pass
+    assert contents(path) == before
+
+
 def test_force_works_where_nothing_is(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert verify(make(tmp_path / "out", force=True))

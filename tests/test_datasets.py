@@ -117,6 +117,8 @@ def test_bad_pubtator(tmp_path: Path) -> None:
     refuse("bc5cdr-d", "test", tmp_path, f"{path}:3: ", "is 'Willie' in the annotation, but 'Wilson' in the text")
     save(path, DOCUMENT + "1\t0\tsix\tWilson\tDisease\tD1\n")
     refuse("bc5cdr-d", "test", tmp_path, f"{path}:3: ", "the end of the row is 'six'")
+    path.write_bytes(DOCUMENT.replace("\n", "\r").encode())  # one line to us, and no mention: never a smaller corpus
+    refuse("bc5cdr-d", "test", tmp_path, f"{path}:1: ", "a carriage return stands inside the line")
 
 
 # --- MedMentions ------------------------------------------------------------------------------
@@ -283,6 +285,7 @@ def test_a_report_without_mentions_may_have_an_empty_file(tmp_path: Path) -> Non
         ("r1.txt||Disease_Disorder||C1||0", "the line has 4 columns, but is to be of the form 'report||"),
         ("r1.txt|0-3|C1|no", "the line has 1 columns"),
         ("r1.txt||Disease_Disorder||C1||0||3||5", "the line is not of the form 'report||Disease_Disorder||CUI||start"),
+        ("r1.txt||Disease_Disorder||C1||0||||3||5||", "an offset of the line is ''"),
         ("r1.txt||Disease_Disorder||C1||0||x", "an offset of the line is 'x', not a whole number"),
         (
             "r1.txt||Disease_Disorder||C1||0||99",
@@ -373,6 +376,11 @@ def test_a_bad_line_of_n2c2(line: str, message: str, tmp_path: Path) -> None:
     refuse("n2c2", "train", tmp_path, f"{path}:3: ", message)
 
 
+def test_a_list_may_not_leave_a_note_out(tmp_path: Path) -> None:
+    listed = save(mcn(tmp_path) / "train/train_file_list.txt", "0034\n")
+    refuse("n2c2", "train", tmp_path, f"{listed}: ", "the list does not name note '0012', which has a norm file")
+
+
 def test_notes_and_norm_files_that_do_not_pair(tmp_path: Path) -> None:
     folder = mcn(tmp_path)
     listed = folder / "train/train_file_list.txt"
@@ -418,6 +426,7 @@ def test_gold_by_dataset_and_split(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ("n2c2:dev", "n2c2 has no split 'dev'; name one of n2c2:train, n2c2:test"),
         ("nonsense:test", "no such file or folder; nor is it a dataset (ncbi-disease, bc5cdr-d"),
         ("no/such/file", "no such file or folder"),
+        (" ", "gold is named by nothing"),
     ],
 )
 def test_gold_that_is_not_there(source: str, message: str, tmp_path: Path) -> None:
@@ -463,6 +472,17 @@ def test_the_list(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
     printed = capsys.readouterr()
     assert "found" not in printed.out.replace("not found", "")
     assert "give --data DIR or set KRISS_DATA" in printed.err
+
+
+def test_a_damaged_dataset_does_not_hide_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save(tmp_path / "gold/ncbi-disease/NCBItestset_corpus.txt", NCBI + "nonsense\n")
+    save(tmp_path / "gold/bc5cdr/CDR_TestSet.PubTator.txt", DOCUMENT)
+    assert run(["datasets", "--data", str(tmp_path)]) == 1
+    shown = capsys.readouterr()
+    rows = {line.split()[1]: line.split("│") for line in shown.out.splitlines() if "│" in line}
+    assert rows["ncbi-disease"][2].strip() == "damaged"
+    assert "partly: test" in shown.out
+    assert shown.err.count("NCBItestset_corpus.txt:") == 1
 
 
 def test_one_dataset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

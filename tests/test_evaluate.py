@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
@@ -15,7 +18,7 @@ from hypothesis import strategies as st
 
 from kriss.artifacts import verify
 from kriss.cli import run
-from kriss.errors import ExistsError, InputError
+from kriss.errors import ConfigError, ExistsError, InputError
 from kriss.evaluate.gold import GoldMention, gold_mentions
 from kriss.evaluate.kinds import KINDS, kind_of
 from kriss.evaluate.knowledge import Knowledge
@@ -105,7 +108,7 @@ def test_an_interval_is_that_of_drawing_documents_anew() -> None:
     [(low, high)] = intervals(values, ["a", "a", "b"])
     assert (low, high) == (0.0, 1.0)
     [(low, high)] = intervals(values, ["a", "a", "a"])
-    assert low == high == pytest.approx(2 / 3)
+    assert np.isnan([low, high]).all()  # one document says nothing of others
 
 
 def test_an_interval_agrees_with_all_possible_draws() -> None:
@@ -230,6 +233,12 @@ def test_gold_mentions_of_documents() -> None:
         gold_mentions([document, Annotated("7", "other", ())])
 
 
+def test_a_mention_that_is_marked_twice_is_one_and_means_both() -> None:
+    one, other = Span(14, 32, ("D2",), "Disease"), Span(14, 32, ("D5", "D2"), "Finding")
+    [found] = gold_mentions([Annotated("1", TEXT, (one, other)), Annotated("1", TEXT, (one,))])
+    assert (found.entities, found.type) == (("D2", "D5"), "Disease")
+
+
 def test_two_systems_are_compared_on_the_same_mentions(ontology: Ontology) -> None:
     gold = [mention(14, 32, "D2", document=str(n)) for n in range(8)]
     right = scored(gold, [said(14, 32, "D2", document=str(n)) for n in range(8)])
@@ -305,6 +314,12 @@ GOOD = '{"document": "1", "start": 14, "end": 32, "entity": "D2"}'
         ),
         ('{"id": "1", "mentions": {}}', "'mentions' is not a list"),
         ('{"document": "1", "start": 0, "end": 2, "entity": "A\\ud800"}', "remove it"),
+        ('{"document": "1\\u0000", "start": 0, "end": 2, "entity": "A"}', "NUL"),
+        (GOOD.replace("}", ', "candidates": [{"entity": "D2", "name": "a\\u0000"}]}'), "NUL"),
+        (
+            '{"document": "1", "start": 0, "end": 2, "entity": "A", "entity": "B"}',
+            "'entity' stands twice in one object",
+        ),
         ('{"document": "1", "start": 14, "end": 32, "entity": "D3"}', "another entity in line 1"),
         (GOOD.replace("}", ', "candidates": ["D2", "D3"]}'), "other candidates in line 1"),
         (GOOD.replace("32", "9" * 5000), "not valid JSON"),
@@ -376,6 +391,71 @@ def test_the_command_writes_every_form(tmp_path: Path, ontology: Ontology, capsy
     assert "kriss <b>" not in html
     assert run(arguments) == 1  # what exists is not replaced
     assert run([*arguments, "--force"]) == 0
+
+
+def test_what_a_rival_lacks_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mentions = [{"start": 14, "end": 32, "entity": "D2"}, {"start": 34, "end": 36, "entity": "D2"}]
+    gold = write_jsonl(tmp_path / "gold.jsonl", {"id": "1", "text": TEXT, "mentions": mentions})
+    for folder, answers in (("a", [said(14, 32, "D2"), said(34, 36, "D2")]), ("b", [said(34, 36, "D2")])):
+        (tmp_path / folder).mkdir()
+        write_predictions(tmp_path / folder / "links.jsonl", answers)
+    arguments = ["evaluate", str(tmp_path / "a/links.jsonl"), "--against", str(tmp_path / "b/links.jsonl")]
+    assert run([*arguments, "--gold", str(gold), "--out", str(tmp_path / "out")]) == 0
+    shown = capsys.readouterr()
+    assert "a/links against b/links: +50.0 points" in shown.out  # files of one name are told apart
+    assert "b/links: 1 mentions have no prediction and count as wrong" in shown.err
+    found = json.loads((tmp_path / "out/scores.json").read_text())
+    assert (found["missing_count"], found["against"][0]["missing_count"]) == (0, 1)
+    assert (found["slices"][0]["low"], found["slices"][0]["lenient"], found["against"][0]["low"]) == (None,) * 3
+    assert "| all | 2 | 100.0 | – | – | 100.0 |" in (tmp_path / "out/table.md").read_text()
+
+
+def test_a_report_replaces_neither_another_artifact_nor_what_it_scores(
+    tmp_path: Path, ontology: Ontology, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mentions = [{"start": 14, "end": 32, "entity": "D2"}]
+    gold = write_jsonl(tmp_path / "gold.jsonl", {"id": "1", "text": TEXT, "mentions": mentions})
+    write_predictions(tmp_path / "links.jsonl", [said(14, 32, "D2")])
+    copied = shutil.copytree(ontology.artifact.path, tmp_path / "built")
+    arguments = ["evaluate", "--gold", str(gold), "--force"]
+    assert run([*arguments, str(tmp_path / "links.jsonl"), "--out", str(copied)]) == 1
+    assert "is of kind 'ontology', so --force will not replace it by a new 'evaluation'" in capsys.readouterr().err
+    verify(copied)
+    assert run([*arguments, str(tmp_path / "links.jsonl"), "--out", str(tmp_path / "report")]) == 0
+    inside = shutil.copy(tmp_path / "links.jsonl", tmp_path / "report/links.jsonl")
+    assert run([*arguments, str(inside), "--out", str(tmp_path / "report")]) == 1
+    assert "lies in" in capsys.readouterr().err
+    assert Path(inside).is_file()
+
+
+def test_predictions_come_through_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mentions = [{"start": 14, "end": 32, "entity": "D2"}, {"start": 34, "end": 36, "entity": "D2"}]
+    gold = write_jsonl(tmp_path / "gold.jsonl", {"id": "1", "text": TEXT, "mentions": mentions})
+    lines = [f"{GOOD:<9000}", GOOD.replace("14", "34").replace("32", "36")]
+    for name, content in (("plain", "\n".join(lines).encode()), ("packed", gzip.compress("\n".join(lines).encode()))):
+        pipe = tmp_path / name
+        os.mkfifo(pipe)
+        with ThreadPoolExecutor(1) as writer:
+            writer.submit(pipe.write_bytes, content)
+            assert run(["evaluate", str(pipe), "--gold", str(gold)]) == 0
+        assert "100.0" in capsys.readouterr().out
+
+
+def test_a_linker_of_another_ontology_is_refused(ward: Path, tmp_path: Path, ontology: Ontology) -> None:
+    assert Knowledge.load(ward / "ontology", ward).prototypes == Knowledge.load(None, ward).prototypes
+    with pytest.raises(ConfigError, match="built on another ontology than"):
+        Knowledge.load(ontology.artifact.path, ward)
+
+
+def test_a_number_of_another_vocabulary_is_not_omims(tmp_path: Path) -> None:
+    rows = [{"id": "114480", "name": "Breast cancer"}, {"id": "D001943", "name": "Breast Neoplasms"}]
+    mixed = build(tmp_path / "mixed", "jsonl", write_jsonl(tmp_path / "mixed.jsonl", *rows))
+    found = [
+        mixed.find(entity) for entity in ("OMIM:114480", "MIM:114480", "114480", "NCBIGene:114480", "MESH:D001943")
+    ]
+    assert found == ["114480", "114480", "114480", None, "D001943"]
+    genes = build(tmp_path / "genes", "jsonl", write_jsonl(tmp_path / "g.jsonl", {"id": "7157", "name": "TP53"}))
+    assert genes.find("NCBIGene:7157") == "7157"  # all ids are numbers: there is nothing to mistake
 
 
 def test_a_mention_without_an_entity_may_be_linked_and_is_not_scored(

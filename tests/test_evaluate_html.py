@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from html.parser import HTMLParser
+from math import isnan
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -162,7 +163,7 @@ def test_the_table_has_the_figures_of_the_evaluation(page: Node, evaluation: Eva
     assert len(rows) == len(evaluation.rows) > 5
     for shown, row in zip(rows, evaluation.rows, strict=True):
         assert shown[0] == f"{row.name} {row.meaning}"
-        interval = f"{percent(row.low)} – {percent(row.high)}"
+        interval = "–" if isnan(row.low) else f"{percent(row.low)} – {percent(row.high)}"
         assert shown[1:] == [str(row.mentions), *map(percent, [row.strict]), interval, *map(percent, [row.lenient])] + [
             f"{100 * share:.1f}" for share in row.recall
         ]

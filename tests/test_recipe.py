@@ -164,6 +164,38 @@ def test_what_no_stage_made_is_not_replaced(folder: Path, capsys: pytest.Capture
     assert ran(folder) == []
 
 
+def test_what_a_stage_did_not_make_is_not_replaced_when_it_writes_elsewhere(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = 'name = "a"\nfile = "one.txt"\nscript = "write.py {out} x"'
+    recipe(folder, stage)
+    assert go(folder) == 0
+    (folder / "out/two.txt").write_text("by hand")
+    recipe(folder, stage.replace("one.txt", "two.txt"))
+    assert go(folder) == 1
+    assert "two.txt exists and stage 'a' did not make it" in capsys.readouterr().err
+    assert (folder / "out/two.txt").read_text() == "by hand"
+
+
+def test_stages_of_like_names_do_not_share_what_is_known_of_them(folder: Path) -> None:
+    recipe(folder, *(f'name = "{name}"\nscript = "write.py {{out}} {name}"' for name in ("a/b", "a-b")))
+    assert go(folder) == 0
+    assert ran(folder) == ["a/b", "a-b"]
+    assert go(folder) == 0
+    assert ran(folder) == []
+
+
+def test_files_of_the_data_folder_may_be_named_by_a_pattern(folder: Path) -> None:
+    recipe(folder, 'name = "a"\nscript = "write.py {out} {data}/*.txt"')
+    assert go(folder) == 0
+    assert len(ran(folder)) == 1
+    assert go(folder) == 0
+    assert ran(folder) == []
+    (folder / "data" / "more.txt").write_text("more")
+    assert go(folder) == 0
+    assert len(ran(folder)) == 1
+
+
 def test_a_training_is_resumed_if_it_came_to_a_checkpoint_and_is_still_the_same(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,6 +256,13 @@ def test_commands_of_kriss_are_run(folder: Path, capsys: pytest.CaptureFixture[s
             '[[stage]]\nname = "a"\nrun = "x {out}"\n[[stage]]\nname = "b"\nfile = "a"\nrun = "x {out}"',
             "a 'file' of its own",
         ),
+        (
+            '[[stage]]\nname = "a"\nrun = "x {out}"\n[[stage]]\nname = "b"\nfile = "./a"\nrun = "x {out}"',
+            "a 'file' of its own",
+        ),
+        ('[[stage]]\nname = "a b"\nrun = "x {out}"', "a stage is named 'a b'; take letters"),
+        ('[[stage]]\nname = "a\\u0000"\nrun = "x {out}"', "take letters"),
+        ('[[stage]]\nname = ""\nrun = "x {out}"', "take letters"),
     ],
 )
 def test_a_bad_recipe_is_refused(folder: Path, text: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:

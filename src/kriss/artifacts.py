@@ -133,23 +133,26 @@ def describe_inputs(paths: Iterable[Path]) -> list[dict[str, Any]]:
     return [{"name": path.name, "bytes": path.stat().st_size, "sha256": file_digest(path)} for path in sorted(paths)]
 
 
-def check_target(path: Path, *, force: bool) -> None:
+def check_target(path: Path, kind: str, *, force: bool) -> None:
     """Refuse a target that must not be replaced, before hours of work rather than after."""
     if not path.exists() and not path.is_symlink():
         return
     if not force:
         raise ExistsError(f"{path} exists; give --force to replace it, or another --out")
-    if path.is_symlink() or not path.is_dir() or (any(path.iterdir()) and not _is_ours(path)):
+    if path.is_symlink() or not path.is_dir() or (any(path.iterdir()) and not _kind_of(path)):
         raise ExistsError(f"{path} is not a folder that kriss wrote, so --force will not replace it")
+    if (found := _kind_of(path)) and found != kind:
+        raise ExistsError(f"{path} is of kind '{found}', so --force will not replace it by a new '{kind}'")
 
 
-def _is_ours(path: Path) -> bool:
-    """Tell whether a folder has a manifest that only kriss can have written."""
+def _kind_of(path: Path) -> str | None:
+    """Return the kind of artifact that a folder is, by a manifest that only kriss can have written."""
     try:
         manifest = json.loads((path / MANIFEST).read_bytes())
-        return manifest["kind"] in LAYOUTS and "made_with" in manifest and isinstance(manifest["files"], dict)
+        ours = manifest["kind"] in LAYOUTS and "made_with" in manifest and isinstance(manifest["files"], dict)
+        return str(manifest["kind"]) if ours else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return False
+        return None
 
 
 @contextmanager
@@ -163,7 +166,7 @@ def create(
     force: bool = False,
 ) -> Iterator[Draft]:
     """Write an artifact: yield a draft folder, and put it in place when the block ends well."""
-    check_target(path, force=force)
+    check_target(path, kind, force=force)
     new_folders = [folder for folder in path.parents if not folder.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(path)
@@ -172,7 +175,7 @@ def create(
     try:
         yield draft
         _write_manifest(draft, kind, config, list(inputs), seed)
-        check_target(path, force=force)
+        check_target(path, kind, force=force)
         _put_in_place(draft.path, path)
     finally:
         shutil.rmtree(draft.path, ignore_errors=True)

@@ -12,6 +12,7 @@ from isal import igzip, igzip_lib
 from kriss.errors import InputError, Place
 
 _DAMAGED = cast(type[Exception], igzip_lib.IsalError)  # its stub calls the class an instance
+_GZIP = b"\x1f\x8b"
 SHOWN = 10
 """How many skipped rows are kept word for word; the others are only counted."""
 
@@ -43,17 +44,20 @@ class BadRows:
 def open_bytes(path: Path) -> BinaryIO:
     """Open a file for reading, through gzip when it is gzipped (told by its content, not its name)."""
     try:
-        with path.open("rb") as stream:
-            head = stream.read(2)
-        if not head:
-            raise InputError("the file is empty", Place(path))
-        if head == b"\x1f\x8b":
-            return cast(BinaryIO, igzip.open(path, "rb"))  # type: ignore[no-untyped-call]
-        return path.open("rb")
+        stream = path.open("rb")  # once: what is read of a pipe is gone
     except FileNotFoundError:
         raise InputError("no such file", Place(path)) from None
     except IsADirectoryError:
         raise InputError("this is a folder where a file is needed", Place(path)) from None
+    head = stream.peek(len(_GZIP))
+    if not head:
+        stream.close()
+        raise InputError("the file is empty", Place(path))
+    if not head.startswith(_GZIP):
+        return stream
+    unzipped = igzip.open(stream, "rb")  # type: ignore[no-untyped-call]
+    unzipped.myfileobj = stream  # closed with it, as a file that it has opened itself
+    return cast(BinaryIO, unzipped)
 
 
 def read_blocks(path: Path, size: int) -> Iterator[bytes]:

@@ -37,12 +37,14 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from kriss.artifacts import file_digest
 from kriss.config import from_mapping, read_toml
 from kriss.errors import ConfigError, ExistsError, InputError, KrissError, Place
 
-_HOLE = re.compile(r"\{([\w./-]+)\}")
+_NAME = r"[\w./-]+"
+_HOLE = re.compile(rf"\{{({_NAME})\}}")
 _STAMPS = ".stages"
 _PATIENCE = 10.0
 """Seconds that a command has to end by itself."""
@@ -127,13 +129,13 @@ def run_recipe(
     prints: dict[str, str] = {}
     for number, stage in enumerate(stages, 1):
         prints[stage.name] = _fingerprint(stage, prints, recipe, data)
-        stamp = out / _STAMPS / f"{stage.name.replace('/', '-')}.json"
+        stamp = out / _STAMPS / f"{quote(stage.name, safe='')}.json"
         label = f"[{number}/{len(stages)}] {stage.name}"
         with _alone(stamp.with_suffix(".lock"), partial(say, f"{label}: waiting for another run")) as lock:
             _restore(out / stage.target)
             known = _known(stamp)
             same = known.get("print") == prints[stage.name]
-            times = int(known.get("times", 0)) if same else 0
+            times = known["times"] if same and isinstance(known.get("times"), int) else 0
             if same and (out / stage.target).exists() and stage.name not in again:
                 say(f"{label}: as it was")
             else:
@@ -143,7 +145,8 @@ def run_recipe(
                 _run(stage, recipe, out, data, lock)
                 taken = round(time.monotonic() - started, 1)
                 times += same
-                _write(stamp, {"print": prints[stage.name], "seconds": taken, "times": times})
+                done = {"print": prints[stage.name], "target": stage.target, "seconds": taken, "times": times}
+                _write(stamp, done)
                 say(f"{label}: done in {taken:,.0f} s")
         if times:  # what was made from it before it was made again is out of date
             prints[stage.name] += f" {times}"
@@ -151,11 +154,11 @@ def run_recipe(
 
 def _begin(stage: Stage, target: Path, stamp: Path, known: dict[str, Any], fingerprint: str) -> None:
     """Write down what is about to be made. What no recipe made is not replaced, nor an old training resumed."""
-    if not known and target.exists():
+    if target.exists() and known.get("target") != stage.target:
         raise ExistsError(f"{target} exists and stage '{stage.name}' did not make it; move it, or give another --out")
     if known.get("begun") != fingerprint:
         _remove(_unfinished(target))
-    _write(stamp, known | {"begun": fingerprint})
+    _write(stamp, known | {"begun": fingerprint, "target": stage.target})
 
 
 def _write(stamp: Path, content: dict[str, Any]) -> None:
@@ -203,14 +206,16 @@ def _filled(text: Any, values: Mapping[str, str]) -> str:  # noqa: ANN401 - what
 
 def _check(stage: Stage, known: Mapping[str, str], path: Path) -> None:
     where = f"{path}: stage '{stage.name}'"
-    if not stage.name or stage.name in known or stage.name in ("out", "data"):
+    if stage.name in known or stage.name in ("out", "data"):
         raise ConfigError(f"{where}: every stage needs a name of its own, other than out and data")
+    if not re.fullmatch(_NAME, stage.name):
+        raise ConfigError(f"{path}: a stage is named {stage.name!r}; take letters, digits and any of . _ / -")
     if bool(stage.run) == bool(stage.script):
         raise ConfigError(f"{where} needs either 'run', a command of kriss, or 'script', a Python file")
     target = Path(stage.target)
     if target.is_absolute() or ".." in target.parts:
         raise ConfigError(f"{where} writes to {target}, which is not below the output folder")
-    if stage.target in known.values():
+    if os.path.normpath(stage.target) in map(os.path.normpath, known.values()):
         raise ConfigError(f"{where} writes to {target}, as an earlier stage does; give it a 'file' of its own")
     try:
         shlex.split(stage.command)
@@ -230,17 +235,18 @@ def _fingerprint(stage: Stage, prints: Mapping[str, str], recipe: Recipe, data: 
         raise ConfigError(f"stage '{stage.name}' reads the data folder; give --data DIR or set KRISS_DATA")
     for word in shlex.split(stage.command):
         if "{data}" in word and data is not None:
-            parts.append(_digest(Path(word[word.index("{data}") :].replace("{data}", str(data)))))
+            parts.append(_digest(data, word.partition("{data}")[2].lstrip("/")))
     if stage.script:
         parts.append(file_digest(recipe.path.parent / shlex.split(stage.script)[0]))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _digest(path: Path) -> str:
-    """Return names and sizes: what tells one state of large data from another without reading it."""
-    if not path.exists():
-        raise InputError("no such file", Place(path))
-    files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
+def _digest(data: Path, name: str) -> str:
+    """Return names and sizes of a file, a folder or what a pattern fits: that tells large data apart unread."""
+    named = [data / name] if (data / name).exists() else sorted(data.glob(name))
+    if not named:
+        raise InputError("no such file", Place(data / name))
+    files = [one for each in named for one in (sorted(each.rglob("*")) if each.is_dir() else [each]) if one.is_file()]
     return " ".join(f"{one.name} {one.stat().st_size}" for one in files)
 
 

@@ -34,10 +34,16 @@ def datasets(
 
 def _list(datasets: list[Dataset], data: Path | None) -> None:
     from kriss.cli.console import listing, output
+    from kriss.errors import InputError
 
-    rows, missing = [], []
+    rows, missing, damaged = [], [], []
     for dataset in datasets:
-        figures = _figures(dataset, data)
+        try:
+            figures = _figures(dataset, data)
+        except InputError as error:
+            damaged.append(error)
+            rows.append((dataset.name, "damaged", *["–"] * 4))
+            continue
         total = figures.get("all")
         counts = (total.documents, total.mentions, total.entities) if total else ()
         paper = f"{dataset.paper.mentions:,} / {dataset.paper.entities:,}" if dataset.paper else "–"
@@ -50,6 +56,10 @@ def _list(datasets: list[Dataset], data: Path | None) -> None:
     console.print(listing(f"benchmarks in {data}" if data else "benchmarks", header, rows))
     if missing:
         console.print(listing("how to obtain", ["dataset", "from its owners"], missing))
+    for other in damaged[1:]:
+        typer.echo(f"damaged: {other}", err=True)
+    if damaged:
+        raise damaged[0]
 
 
 def _show(dataset: Dataset, data: Path | None) -> None:

@@ -45,6 +45,7 @@ def evaluate(
 ) -> None:
     """Score predictions strictly, with slices, intervals and kinds of error."""
     from kriss.artifacts import check_target
+    from kriss.errors import ConfigError
     from kriss.evaluate.datasets import gold as read_gold
     from kriss.evaluate.gold import gold_mentions, unlinked
     from kriss.evaluate.knowledge import Knowledge
@@ -54,7 +55,11 @@ def evaluate(
     from kriss.evaluate.score import evaluate as score
 
     if out:
-        check_target(out, force=force)
+        check_target(out, "evaluation", force=force)
+        if inside := next(
+            (path for path in (predictions, *(against or ())) if path.resolve().is_relative_to(out.resolve())), None
+        ):
+            raise ConfigError(f"{inside} lies in {out}, which would be replaced; give another --out")
     documents = [document for source in gold for document in read_gold(source, data)]
     mentions, without = gold_mentions(documents), unlinked(documents)
     seen = gold_mentions(document for source in train for document in read_gold(source, data)) if train else None
@@ -64,14 +69,15 @@ def evaluate(
         found = score(
             mentions, read_predictions(path), knowledge, unlinked=without, source=path, skip_surplus=skip_surplus
         )
-        return Result(_stem(path), ", ".join(gold), found, knowledge)
+        return Result(path.name, ", ".join(gold), found, knowledge)
 
+    title, *titles = _titles([predictions, *(against or ())])
     main = scored(predictions)
+    others = [scored(path).evaluation for path in against or ()]
     rivals = tuple(
-        Comparison(other.system, other.evaluation, compare(main.evaluation, other.evaluation))
-        for other in map(scored, against or ())
+        Comparison(title, other, compare(main.evaluation, other)) for title, other in zip(titles, others, strict=True)
     )
-    main = Result(name or main.system, main.corpus, main.evaluation, knowledge, rivals)
+    main = Result(" ".join(name.split()) or title, main.corpus, main.evaluation, knowledge, rivals)
     _show(main)
     if out:
         write_report(out, main, [predictions, *(against or ())], force=force)
@@ -97,5 +103,10 @@ def _show(scored: Result) -> None:
         typer.echo(f"no prediction: the mention of '{document}' from {start} to {end}", err=True)
 
 
-def _stem(path: Path) -> str:
-    return path.name.removesuffix(".gz").removesuffix(".jsonl")
+def _titles(files: list[Path]) -> list[str]:
+    """Return what to call the systems of files: their names, with their folders where these are alike."""
+    names = [path.name.removesuffix(".gz").removesuffix(".jsonl") for path in files]
+    return [
+        f"{path.parent.name}/{name}" if names.count(name) > 1 and path.parent.name else name
+        for path, name in zip(files, names, strict=True)
+    ]

@@ -171,7 +171,7 @@ def export_encoder(
     `settings` are values of `EncoderConfig`; an encoder that kriss wrote keeps its own, as other
     ones would change its vectors. Returns the facts that the manifest has.
     """
-    check_target(out, force=force)
+    check_target(out, "encoder", force=force)
     given = {key: value for key, value in (settings or {}).items() if value is not None}
     folder = Path(model)
     facts: dict[str, Any] = {}

@@ -100,6 +100,8 @@ def load(name: str, split: str, data: Path) -> list[Annotated]:
 
 def gold(source: str, data: Path | None) -> list[Annotated]:
     """Return the documents that a user names: a dataset and its split, or files of a format that kriss reads."""
+    if not source.strip():
+        raise ConfigError("gold is named by nothing; give a data set and its split (ncbi-disease:test), or files")
     name, colon, split = source.partition(":")
     if name in DATASETS and (colon or not Path(source).exists()):
         _check_split(DATASETS[name], split)

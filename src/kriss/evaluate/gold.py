@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kriss.errors import InputError
 from kriss.link.documents import Annotated
@@ -49,10 +49,11 @@ def unlinked(documents: Iterable[Annotated]) -> frozenset[Key]:
 def gold_mentions(documents: Iterable[Annotated]) -> list[GoldMention]:
     """Return the mentions of documents that have an entity; a document that stands twice counts once.
 
-    Offsets are those of the whole document, where a text is a part of one.
+    A mention that is marked twice is one, and means all that it is said to mean. Offsets are those of the whole
+    document, where a text is a part of one.
     """
     texts: dict[tuple[str, int], str] = {}
-    found: dict[tuple[Key, tuple[str, ...], str], GoldMention] = {}
+    found: dict[Key, GoldMention] = {}
     for document in documents:
         known = texts.setdefault((document.id, document.offset), document.text)
         shared = min(len(known), len(document.text))  # of an exported example, the text around it is kept alone
@@ -74,5 +75,8 @@ def gold_mentions(documents: Iterable[Annotated]) -> list[GoldMention]:
                 document.text[span.end : span.end + SHOWN],
                 surface in short,
             )
-            found.setdefault((mention.key, mention.entities, mention.type), mention)
+            first = found.setdefault(mention.key, mention)
+            if first.entities != mention.entities:
+                both = tuple(dict.fromkeys(first.entities + mention.entities))
+                found[mention.key] = replace(first, entities=both)
     return list(found.values())

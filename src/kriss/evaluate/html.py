@@ -10,6 +10,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from importlib.resources import files
+from math import isnan
 from pathlib import Path
 
 from kriss.evaluate.html_errors import KindOfErrors, error_list, errors_by_kind
@@ -22,8 +23,8 @@ from kriss.link.write import output
 System = tuple[str, Evaluation]
 _PROTOTYPES = " prototypes"
 _COUNTED = (
-    "Every mention with a gold id counts. Right is one answer that is a gold id; no link, no prediction, "
-    "a tie left unbroken and a gold id outside the ontology count as wrong."
+    "Every mention with a gold id counts, also where the ontology lacks that id. Right is one answer that is a gold "
+    "id; no link, no prediction and a tie left unbroken count as wrong."
 )
 
 
@@ -143,7 +144,7 @@ def _scrolling(caption: str, rows: str) -> str:
 
 
 def _interval(row: Row) -> str:
-    return f"{percent(row.low)} – {percent(row.high)}"
+    return "–" if isnan(row.low) else f"{percent(row.low)} – {percent(row.high)}"
 
 
 # --- plots --------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from kriss.errors import NotAnArtifactError
+from kriss.errors import ConfigError, NotAnArtifactError
 from kriss.evaluate.gold import GoldMention
 from kriss.index.layout import ONTOLOGY, PROTOTYPES
 from kriss.index.prototypes import Prototypes
@@ -35,12 +35,17 @@ class Knowledge:
     def load(
         cls, ontology: Path | None = None, linker: Path | None = None, train: Iterable[GoldMention] | None = None
     ) -> Knowledge:
-        """Open what was given; a linker brings its ontology."""
+        """Open what was given; a linker brings its ontology, and goes with no other."""
         counts = None
-        if linker:
-            ontology = ontology or linker / ONTOLOGY
-            counts = prototype_counts(linker)
         opened = Ontology.load(ontology) if ontology else None
+        if linker:
+            counts = prototype_counts(linker)
+            own = Ontology.load(linker / ONTOLOGY)
+            if opened and opened.artifact.digest != own.artifact.digest:
+                raise ConfigError(
+                    f"{linker} was built on another ontology than {ontology}; give the one that it was built on"
+                )
+            opened = opened or own
         plain = cls(opened, None, counts)
         return cls(opened, None if train is None else plain.shown_by(train), counts)
 

@@ -41,12 +41,13 @@ def recall_at(ranks: Sequence[int], k: int) -> float:
 def intervals(values: Floats, groups: Sequence[str], *, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
     """Return the 95% intervals of the means of some columns, as rows of low and high: a percentile bootstrap.
 
-    `values` has a row for each mention; one that does not belong to a column's slice is nan there.
+    `values` has a row for each mention; one that does not belong to a column's slice is nan there. What lies in one
+    group has no interval, but nan: drawn anew it is always the same.
     """
     sums, counts = _by_group(values, groups)
     drawn = np.vstack([_ratios(weights, sums, counts) for weights in _draws(len(sums), resamples, seed)])
     found = np.full((values.shape[1], 2), np.nan)
-    for column in np.flatnonzero(~np.isnan(drawn).all(axis=0)):
+    for column in np.flatnonzero((counts > 0).sum(axis=0) > 1):
         found[column] = np.nanpercentile(drawn[:, column], [2.5, 97.5])
     return found
 

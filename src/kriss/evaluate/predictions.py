@@ -106,10 +106,10 @@ def _as_json(prediction: Prediction) -> dict[str, Any]:
 
 def _parse(text: str, place: Place) -> Iterator[Prediction]:
     try:
-        row = json.loads(text)
+        row = json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:  # also of a number with thousands of digits
         raise InputError(f"not valid JSON ({error}); write one object on each line", place) from None
-    if "\\u" in text and (flaw := flaw_of(json.dumps(row, ensure_ascii=False))):
+    if "\\u" in text and (flaw := next(filter(None, map(flaw_of, _texts(row))), None)):
         raise InputError(f"{flaw}; remove it", place)
     if not isinstance(row, dict):
         raise InputError("a prediction is an object with 'document', 'start', 'end' and 'entity'", place)
@@ -123,6 +123,22 @@ def _parse(text: str, place: Place) -> Iterator[Prediction]:
         if not isinstance(mention, dict):
             raise InputError("a mention is an object with 'start', 'end' and 'entity'", place)
         yield _prediction(mention, row.get("id"), offset, place)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"'{next(name for name in names if names.count(name) > 1)}' stands twice in one object")
+    return found
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for one in (*value, *value.values()) if isinstance(value, dict) else value:
+            yield from _texts(one)
 
 
 def _prediction(row: dict[str, Any], document: object, offset: int, place: Place) -> Prediction:

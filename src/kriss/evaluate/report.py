@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -69,11 +70,20 @@ class Result:
             found.append("lenient (inflated): any entity that owns the predicted name is gold; SapBERT's count")
         if evaluation.unlinked:
             found.append(f"{evaluation.unlinked:,} mentions have no gold id and are not scored")
-        if evaluation.missing:
-            found.append(f"{len(evaluation.missing):,} mentions have no prediction and count as wrong")
-        if evaluation.surplus:
-            found.append(f"{evaluation.surplus:,} predictions of mentions that gold lacks were passed over")
+        found += _gaps("", evaluation)
+        for one in self.against:
+            found += _gaps(f"{one.name}: ", one.evaluation)
         return found
+
+
+def _gaps(whose: str, evaluation: Evaluation) -> list[str]:
+    """Return what predictions and gold do not have in common."""
+    found = []
+    if evaluation.missing:
+        found.append(f"{whose}{len(evaluation.missing):,} mentions have no prediction and count as wrong")
+    if evaluation.surplus:
+        found.append(f"{whose}{evaluation.surplus:,} predictions of mentions that gold lacks were passed over")
+    return found
 
 
 def header(*, ties: bool) -> list[str]:
@@ -88,19 +98,25 @@ def cells(row: Row, *, ties: bool) -> list[str]:
         row.name,
         f"{row.mentions:,}",
         percent(row.strict),
-        f"{percent(row.low)} to {percent(row.high)}",
+        interval(row, " to "),
         *([percent(row.expected)] if ties else []),
         percent(row.lenient),
         *map(percent, row.recall),
     ]
 
 
+def interval(row: Row, between: str) -> str:
+    """Return the interval of a row; what lies in one document has none."""
+    return "–" if math.isnan(row.low) else f"{percent(row.low)}{between}{percent(row.high)}"
+
+
 def sentence(system: str, one: Comparison) -> str:
     """Return how a system compares with another, in a sentence."""
     change, p = one.difference, one.difference.p
+    bounds = "" if math.isnan(change.low) else f"95% {100 * change.low:+.1f} to {100 * change.high:+.1f}; "
     return (
         f"{system} against {one.name}: {100 * change.mean:+.1f} points "
-        f"(95% {100 * change.low:+.1f} to {100 * change.high:+.1f}; p {'<' if p < 0.001 else '='} {max(p, 0.001):.3f}; "
+        f"({bounds}p {'<' if p < 0.001 else '='} {max(p, 0.001):.3f}; "
         "ties at random)"
     )
 
@@ -139,7 +155,7 @@ def as_csv(scored: Result) -> str:
     )
     for row in scored.evaluation.rows:
         figures = (row.strict, row.low, row.high, row.expected, row.lenient, *row.recall)
-        table.writerow([row.name, row.mentions, *(f"{value:.6f}" for value in figures)])
+        table.writerow([row.name, row.mentions, *("" if math.isnan(one) else f"{one:.6f}" for one in figures)])
     return stream.getvalue()
 
 
@@ -150,14 +166,30 @@ def as_json(scored: Result) -> dict[str, Any]:
         "system": scored.system,
         "corpus": scored.corpus,
         "protocol": scored.protocol(),
-        "slices": [asdict(row) | {"recall": dict(zip(DEPTHS, row.recall, strict=True))} for row in evaluation.rows],
+        "slices": [
+            _without_nan(asdict(row)) | {"recall": dict(zip(DEPTHS, row.recall, strict=True))}
+            for row in evaluation.rows
+        ],
         "curve": [{"k": k, "recall": share} for k, share in evaluation.curve],
         "errors": error_counts(scored),
-        "against": [{"system": one.name, **asdict(one.difference)} for one in scored.against],
+        "against": [
+            {
+                "system": one.name,
+                **_without_nan(asdict(one.difference)),
+                "missing_count": len(one.evaluation.missing),
+                "surplus_count": one.evaluation.surplus,
+            }
+            for one in scored.against
+        ],
         "missing": [list(key) for key in evaluation.missing[:_SHOWN]],
         "missing_count": len(evaluation.missing),
         "surplus_count": evaluation.surplus,
     }  # fmt: skip
+
+
+def _without_nan(figures: dict[str, Any]) -> dict[str, Any]:
+    """Return null for what is no number: JSON has no other word for it."""
+    return {name: None if isinstance(one, float) and math.isnan(one) else one for name, one in figures.items()}
 
 
 def write_report(out: Path, scored: Result, inputs: Sequence[Path], *, force: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +32,7 @@ class Outcome:
     expected: float
     """If ties are broken at random."""
     lenient: float
-    """Inflated: any entity that owns the predicted name may be gold."""
+    """Inflated: any entity that owns the predicted name may be gold; nan if it is not known who owns names."""
     rank: int
     """The place of the first gold entity among the candidates; 0 if it is not there."""
 
@@ -131,7 +132,7 @@ def _outcome(mention: GoldMention, prediction: Prediction | None, knowledge: Kno
     gold = tuple(dict.fromkeys(map(knowledge.find, mention.entities)))
     mention = replace(mention, entities=gold)
     if prediction is None:
-        return Outcome(mention, None, 0.0, 0.0, 0.0, 0)
+        return Outcome(mention, None, 0.0, 0.0, 0.0 if knowledge.ontology else math.nan, 0)
     prediction = replace(
         prediction,
         entities=tuple(dict.fromkeys(map(knowledge.find, prediction.entities))),
@@ -144,7 +145,7 @@ def _outcome(mention: GoldMention, prediction: Prediction | None, knowledge: Kno
         prediction,
         strict(answer, gold),
         expected(answer, gold),
-        float(any(entity in gold for entity in _owners_of_answer(prediction, knowledge))),
+        _lenient(prediction, gold, knowledge),
         rank(ranked, gold),
     )
 
@@ -154,11 +155,14 @@ def _resolved(candidate: Scored, knowledge: Knowledge) -> Scored:
     return candidate if found == candidate.entity else replace(candidate, entity=found)
 
 
-def _owners_of_answer(prediction: Prediction, knowledge: Knowledge) -> set[str]:
-    """Return the entities that the lenient count takes an answer for: all that own the name it was found by."""
+def _lenient(prediction: Prediction, gold: Collection[str], knowledge: Knowledge) -> float:
+    """Return 1 if gold is among the answers, or the entities that own the name by which the first was found."""
+    if knowledge.ontology is None:
+        return math.nan
     owners = set(prediction.entities)
     first = next((one for one in prediction.candidates if one.entity in owners), None)
-    return owners | (knowledge.owners(first.name) if first and first.name else set())
+    owners |= knowledge.owners(first.name) if first and first.name else set()
+    return float(not owners.isdisjoint(gold))
 
 
 def _rows(outcomes: Sequence[Outcome], chosen: Sequence[Slice], seed: int) -> list[Row]:

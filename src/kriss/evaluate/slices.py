@@ -52,7 +52,7 @@ def _by_ontology(knowledge: Knowledge) -> list[Slice]:
         Slice("several owners", "several entities have the surface as a name", lambda one: owners(one) > 1),
         Slice(
             "not in the ontology",
-            "the ontology has none of the gold ids: no answer can be right",
+            "the ontology has none of the gold ids: no answer out of it can be right",
             lambda one: not any(map(knowledge.has, one.entities)),
         ),
     ]

@@ -55,7 +55,7 @@ def build_linker(
     Interrupted, it goes on at the last finished block when it is started again with the same input.
     """
     check(config)
-    check_target(out, force=force)
+    check_target(out, "linker", force=force)
     if any((out / LEARNED).glob("*")):
         raise ExistsError(
             f"{out} has learned examples, which a new index would lose; save them with 'kriss learn export {out} "

@@ -35,6 +35,8 @@ def read_marked_pubtator(path: Path) -> Iterator[Annotated]:
     for number, raw in numbered_lines(path):
         place = Place(path, number)
         line = decode(raw, place)
+        if "\r" in line:
+            raise InputError("a carriage return stands inside the line; write line feeds at the ends of lines", place)
         if header := _HEADER.match(line):
             name, part, text = header[1].strip(), header[2], header[3]
             if draft and draft.id != name:

@@ -74,7 +74,7 @@ def mine(
     `shard_bytes` is cut; unless it is given, as far as it takes to keep the workers busy.
     """
     _check(config, workers)
-    check_target(out, force=force)
+    check_target(out, "mentions", force=force)
     files = find_files(sources)
     excluded = _read_ids(exclude) if exclude else []
     plan = make_plan(

@@ -46,7 +46,7 @@ def build_ontology(
     of old and new ids beside what the source itself says. Nothing is written unless all goes well.
     """
     _check(config, sources, merge_with)
-    check_target(out, force=force)
+    check_target(out, "ontology", force=force)
     others = [Ontology.load(path) for path in merge_with]
     if retired and not retired.is_file():
         raise InputError("no such file", Place(retired))

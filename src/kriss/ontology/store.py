@@ -18,6 +18,9 @@ from kriss.ontology.arrowfile import ArrowFile, KeyIndex
 from kriss.ontology.subsets import chosen_values
 from kriss.records import Entity
 
+_OMIM = ("OMIM", "MIM")
+"""Prefixes of the numbers that may stand bare among other ids."""
+
 
 class Ontology:
     """Entities by id and by name.
@@ -96,10 +99,13 @@ class Ontology:
     def forms_of(self, entity: str) -> list[str]:
         """Return how an id may be written here: as it is, without a corpus's prefix, with that of all ids here.
 
-        `MESH:D009103` may be `D009103`, and `0001250` may be `HP:0001250` if all ids begin so.
+        `MESH:D009103` may be `D009103`, and `0001250` may be `HP:0001250` if all ids begin so. A bare number among
+        other ids is OMIM's, so `NCBIGene:114480` is not taken for it.
         """
-        forms = (entity, entity.partition(":")[2], self._prefix() + entity)
-        return [form for form in dict.fromkeys(forms) if form]
+        prefix, _, bare = entity.partition(":")
+        if bare.isdigit() and prefix.upper() not in _OMIM and not self._id[len(self._entities) - 1][0].isdigit():
+            bare = ""
+        return [form for form in dict.fromkeys((entity, bare, self._prefix() + entity)) if form]
 
     def find(self, entity: str) -> str | None:
         """Return the id that an entity has here: retired ids and prefixes of corpora are understood."""

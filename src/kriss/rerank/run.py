@@ -68,7 +68,7 @@ def train_reranker(
     `gold` are mentions that a person labeled: they are at most half of what is learned from.
     """
     check(config)
-    check_target(out, force=force)
+    check_target(out, "reranker", force=force)
     progress({"event": "prepare"})
     given = {
         "linker": linker.artifact.digest,

@@ -61,7 +61,7 @@ def train(
     its progress and returns a report, the others return None.
     """
     check(config)
-    check_target(out, force=force)
+    check_target(out, "encoder", force=force)
     accelerator = _accelerator(config)
     first = accelerator.is_main_process
     tell: Progress = progress if first else lambda event: None

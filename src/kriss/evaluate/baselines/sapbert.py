@@ -103,7 +103,7 @@ def train_sapbert(
     Both of its towers are the same one, so that whatever reads an encoder reads this.
     """
     check(config)
-    check_target(out, force=force)
+    check_target(out, "encoder", force=force)
     progress({"event": "prepare"})
     examples = NamePairs.of(ontology, config.most_pairs, config.seed, config.held_out)
     steps = config.steps or math.ceil(config.epochs * len(examples.pairs) / min(config.batch, len(examples.pairs)))

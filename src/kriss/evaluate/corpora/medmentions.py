@@ -136,7 +136,7 @@ def joined(tokens: Sequence[str]) -> str:
 def _object(raw: bytes, place: Place) -> dict[str, object]:
     try:
         record = json.loads(decode(raw, place))
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also of a number with thousands of digits
         raise InputError(f"not valid JSON ({error}); write one object on each line", place) from None
     if not isinstance(record, dict):
         raise InputError("the line is not a JSON object", place)

@@ -65,8 +65,13 @@ def _documents(parts: _Split) -> Iterator[Annotated]:
 
 def _names(parts: _Split) -> Iterator[tuple[str, Place]]:
     if parts.listed:
-        for place, row in piped_rows(parts.listed):
-            yield Path(row[0]).name.removesuffix(".txt").removesuffix(".norm"), place
+        named = {
+            Path(row[0]).name.removesuffix(".txt").removesuffix(".norm"): at for at, row in piped_rows(parts.listed)
+        }
+        if left_out := sorted({path.stem for path in parts.norms.glob("*.norm")} - set(named)):
+            what = f"the list does not name note '{left_out[0]}', which has a norm file"
+            raise InputError(f"{what}; add it, or take list and file of one release", Place(parts.listed))
+        yield from named.items()
         return
     files = {path.stem: path for folder in (parts.notes, parts.norms) for path in folder.glob("*.*")}
     yield from ((name, Place(files[name])) for name in sorted(files) if files[name].suffix in (".txt", ".norm"))

@@ -67,7 +67,9 @@ def _spans(path: Path, document: Annotated) -> Iterator[Span]:
         if _name(Path(row[0])) != document.id:
             what = f"the line belongs to report '{row[0]}', but the file to '{document.id}'"
             raise InputError(f"{what}; put it into its own", place)
-        start, end = hull([column for column in row[3:] if column], _FORM, place)
+        while not row[-1]:  # lines may end in bars
+            row.pop()
+        start, end = hull(row[3:], _FORM, place)
         yield mark(document, Span(start, end, concepts(row[2]), row[1]), place)
 
 
