@@ -216,6 +216,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--corpus", action="append", choices=list(CORPORA), help="only this one; repeatable")
     given = parser.parse_args(arguments)
     data = given.data or (Path(os.environ["KRISS_DATA"]) if "KRISS_DATA" in os.environ else None)
+    if not (given.out / "links").is_dir():
+        sys.exit(f"{given.out} has no folder 'links'; give what 'make results' wrote")
     try:
         for name in given.corpus or CORPORA:
             if (given.out / "links" / name).is_dir():

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kriss.artifacts import verify
+from kriss.artifacts import open_artifact, verify
 from kriss.cli import run
 from kriss.errors import ConfigError, ExistsError, InputError
 from kriss.evaluate.gold import GoldMention, gold_mentions
@@ -402,8 +402,9 @@ def test_what_a_rival_lacks_is_told(tmp_path: Path, capsys: pytest.CaptureFixtur
     arguments = ["evaluate", str(tmp_path / "a/links.jsonl"), "--against", str(tmp_path / "b/links.jsonl")]
     assert run([*arguments, "--gold", str(gold), "--out", str(tmp_path / "out")]) == 0
     shown = capsys.readouterr()
-    assert "a/links against b/links: +50.0 points" in shown.out  # files of one name are told apart
-    assert "b/links: 1 mentions have no prediction and count as wrong" in shown.err
+    names = [tmp_path / folder / "links.jsonl" for folder in "ab"]  # files of one name are told apart
+    assert f"{names[0]} against {names[1]}: +50.0 points" in shown.out
+    assert f"{names[1]}: 1 mentions have no prediction and count as wrong" in shown.err
     found = json.loads((tmp_path / "out/scores.json").read_text())
     assert (found["missing_count"], found["against"][0]["missing_count"]) == (0, 1)
     assert (found["slices"][0]["low"], found["slices"][0]["lenient"], found["against"][0]["low"]) == (None,) * 3
@@ -426,6 +427,10 @@ def test_a_report_replaces_neither_another_artifact_nor_what_it_scores(
     assert run([*arguments, str(inside), "--out", str(tmp_path / "report")]) == 1
     assert "lies in" in capsys.readouterr().err
     assert Path(inside).is_file()
+    again = shutil.copy(gold, tmp_path / "report/gold.jsonl")
+    arguments = ["evaluate", str(tmp_path / "links.jsonl"), "--gold", str(again), "--force"]
+    assert run([*arguments, "--out", str(tmp_path / "report")]) == 1
+    assert Path(again).is_file()
 
 
 def test_predictions_come_through_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -437,7 +442,8 @@ def test_predictions_come_through_a_pipe(tmp_path: Path, capsys: pytest.CaptureF
         os.mkfifo(pipe)
         with ThreadPoolExecutor(1) as writer:
             writer.submit(pipe.write_bytes, content)
-            assert run(["evaluate", str(pipe), "--gold", str(gold)]) == 0
+            assert run(["evaluate", str(pipe), "--gold", str(gold), "--out", str(tmp_path / f"report-{name}")]) == 0
+        assert open_artifact(tmp_path / f"report-{name}").inputs == ()  # what came through a pipe cannot be named
         assert "100.0" in capsys.readouterr().out
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -95,6 +98,23 @@ def test_damaged_gzip(tmp_path: Path) -> None:
     (tmp_path / "head.gz").write_bytes(b"\x1f\x8b")
     with pytest.raises(InputError, match=r"head\.gz: the gzip file is truncated"):
         lines_of(tmp_path / "head.gz")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_pipe_is_read_whole_whatever_comes_first(tmp_path: Path, *, packed: bool) -> None:
+    content = gzip.compress(b"line\n" * 9) if packed else b"line\n" * 9
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def write() -> None:
+        with pipe.open("wb", buffering=0) as stream:
+            stream.write(content[:1])
+            time.sleep(0.2)
+            stream.write(content[1:])
+
+    with ThreadPoolExecutor(1) as writer:
+        writer.submit(write)
+        assert lines_of(pipe) == [(number, "line") for number in range(1, 10)]
 
 
 def test_find_line(tmp_path: Path) -> None:

@@ -177,6 +177,21 @@ def test_what_a_stage_did_not_make_is_not_replaced_when_it_writes_elsewhere(
     assert (folder / "out/two.txt").read_text() == "by hand"
 
 
+def test_a_stage_that_failed_elsewhere_still_knows_what_it_made(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = 'name = "a"\nfile = "one.txt"\nscript = "write.py {out} x"'
+    recipe(folder, stage)
+    assert go(folder) == 0
+    recipe(folder, stage.replace("one.txt", "two.txt").replace("} x", "} fail"))
+    assert go(folder) == 1
+    (folder / "out/two.txt").write_text("by hand")
+    assert go(folder) == 1
+    assert "two.txt exists and stage 'a' did not make it" in capsys.readouterr().err
+    recipe(folder, stage)
+    assert go(folder, "--again", "a") == 0
+
+
 def test_stages_of_like_names_do_not_share_what_is_known_of_them(folder: Path) -> None:
     recipe(folder, *(f'name = "{name}"\nscript = "write.py {{out}} {name}"' for name in ("a/b", "a-b")))
     assert go(folder) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,6 +54,12 @@ def open_bytes(path: Path) -> BinaryIO:
     if not head:
         stream.close()
         raise InputError("the file is empty", Place(path))
+    if len(head) == 1:  # all there is, or the first that came through a pipe
+        with stream, reading(path):
+            content = stream.read()
+            if content.startswith(_GZIP):
+                content = igzip.decompress(content)  # type: ignore[no-untyped-call]
+            return io.BytesIO(content)
     if not head.startswith(_GZIP):
         return stream
     unzipped = igzip.open(stream, "rb")  # type: ignore[no-untyped-call]

@@ -142,7 +142,11 @@ def run_recipe(
                 say(f"{label}: {stage.command}")
                 _begin(stage, out / stage.target, stamp, known, prints[stage.name])
                 started = time.monotonic()
-                _run(stage, recipe, out, data, lock)
+                try:
+                    _run(stage, recipe, out, data, lock)
+                except BaseException:
+                    _write(stamp, known | {"begun": prints[stage.name]})
+                    raise
                 taken = round(time.monotonic() - started, 1)
                 times += same
                 done = {"print": prints[stage.name], "target": stage.target, "seconds": taken, "times": times}
@@ -154,11 +158,11 @@ def run_recipe(
 
 def _begin(stage: Stage, target: Path, stamp: Path, known: dict[str, Any], fingerprint: str) -> None:
     """Write down what is about to be made. What no recipe made is not replaced, nor an old training resumed."""
-    if target.exists() and known.get("target") != stage.target:
+    if target.exists() and stage.target not in (known.get("target"), known.get("making")):
         raise ExistsError(f"{target} exists and stage '{stage.name}' did not make it; move it, or give another --out")
     if known.get("begun") != fingerprint:
         _remove(_unfinished(target))
-    _write(stamp, known | {"begun": fingerprint, "target": stage.target})
+    _write(stamp, known | {"begun": fingerprint, "making": stage.target})  # stays if this run is killed
 
 
 def _write(stamp: Path, content: dict[str, Any]) -> None:
@@ -243,7 +247,10 @@ def _fingerprint(stage: Stage, prints: Mapping[str, str], recipe: Recipe, data: 
 
 def _digest(data: Path, name: str) -> str:
     """Return names and sizes of a file, a folder or what a pattern fits: that tells large data apart unread."""
-    named = [data / name] if (data / name).exists() else sorted(data.glob(name))
+    try:
+        named = [data / name] if (data / name).exists() else sorted(data.glob(name))
+    except (ValueError, NotImplementedError) as error:
+        raise ConfigError(f"'{name}' is no pattern for files of the data folder: {error}") from None
     if not named:
         raise InputError("no such file", Place(data / name))
     files = [one for each in named for one in (sorted(each.rglob("*")) if each.is_dir() else [each]) if one.is_file()]

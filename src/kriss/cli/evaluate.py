@@ -56,9 +56,8 @@ def evaluate(
 
     if out:
         check_target(out, "evaluation", force=force)
-        if inside := next(
-            (path for path in (predictions, *(against or ())) if path.resolve().is_relative_to(out.resolve())), None
-        ):
+        given = [predictions, *(against or ()), *map(Path, [*gold, *(train or ())]), *filter(None, [ontology, linker])]
+        if inside := next((path for path in given if path.resolve().is_relative_to(out.resolve())), None):
             raise ConfigError(f"{inside} lies in {out}, which would be replaced; give another --out")
     documents = [document for source in gold for document in read_gold(source, data)]
     mentions, without = gold_mentions(documents), unlinked(documents)
@@ -104,9 +103,6 @@ def _show(scored: Result) -> None:
 
 
 def _titles(files: list[Path]) -> list[str]:
-    """Return what to call the systems of files: their names, with their folders where these are alike."""
+    """Return what to call the systems of files: their names, and where these are alike all of their paths."""
     names = [path.name.removesuffix(".gz").removesuffix(".jsonl") for path in files]
-    return [
-        f"{path.parent.name}/{name}" if names.count(name) > 1 and path.parent.name else name
-        for path, name in zip(files, names, strict=True)
-    ]
+    return [str(path) if names.count(name) > 1 else name for path, name in zip(files, names, strict=True)]

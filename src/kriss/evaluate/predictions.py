@@ -13,6 +13,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def _as_json(prediction: Prediction) -> dict[str, Any]:
 
 def _parse(text: str, place: Place) -> Iterator[Prediction]:
     try:
-        row = json.loads(text, object_pairs_hook=_once)
+        row = json.loads(text, object_pairs_hook=partial(_once, place))
     except (ValueError, RecursionError) as error:  # also of a number with thousands of digits
         raise InputError(f"not valid JSON ({error}); write one object on each line", place) from None
     if "\\u" in text and (flaw := next(filter(None, map(flaw_of, _texts(row))), None)):
@@ -125,11 +126,12 @@ def _parse(text: str, place: Place) -> Iterator[Prediction]:
         yield _prediction(mention, row.get("id"), offset, place)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(place: Place, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"'{next(name for name in names if names.count(name) > 1)}' stands twice in one object")
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"'{twice}' stands twice in one object; keep one of them", place)
     return found
 
 

@@ -195,7 +195,8 @@ def _without_nan(figures: dict[str, Any]) -> dict[str, Any]:
 def write_report(out: Path, scored: Result, inputs: Sequence[Path], *, force: bool = False) -> None:
     """Write all forms into a folder that appears whole."""
     config = {"system": scored.system, "corpus": scored.corpus}
-    with create(out, "evaluation", config=config, inputs=describe_inputs(inputs), force=force) as draft:
+    files = describe_inputs(path for path in inputs if path.is_file())  # a pipe cannot be read again
+    with create(out, "evaluation", config=config, inputs=files, force=force) as draft:
         (draft.path / MARKDOWN).write_text(markdown(scored), encoding="utf-8")
         (draft.path / CSV).write_text(as_csv(scored), encoding="utf-8")
         text = json.dumps(as_json(scored), ensure_ascii=False, indent=2)
