@@ -10,7 +10,7 @@ demo: $(STAMP)
 	$(BIN)/python -m kriss.demo out/demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
