@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from kriss.documents.write import output
 from kriss.errors import ConfigError, InputError, KrissError
-from kriss.link.write import output
 
 PACKAGE = "chemicals"
 SUBSTANCES = (

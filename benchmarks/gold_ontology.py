@@ -15,14 +15,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from kriss.documents.write import output
 from kriss.errors import KrissError
 from kriss.evaluate.datasets import gold
-from kriss.link.documents import Annotated
-from kriss.link.write import output
-from kriss.records import folded
+from kriss.names import folded
+from kriss.records import Document
 
 
-def entities(documents: Iterable[Annotated]) -> Iterator[dict[str, object]]:
+def entities(documents: Iterable[Document]) -> Iterator[dict[str, object]]:
     """Yield a record for each entity that a mention alone means, by id."""
     seen: dict[str, Counter[str]] = {}
     for document in documents:

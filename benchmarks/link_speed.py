@@ -31,10 +31,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kriss.records import Mention
+
 if TYPE_CHECKING:
     from benchmarks.figures import Figure, main_step, peer_python, report, run_step
 
-    from kriss.records import Mention
+    from kriss.records import Document, Excerpt, Span
 else:  # run as a script, its folder is where modules are looked for
     from figures import Figure, main_step, peer_python, report, run_step
 
@@ -43,17 +45,17 @@ _SINGLE = 200
 _FIRST = "from kriss import Linker; print(Linker.load({linker!r}).link_text('the boy had [[seizures]]')[0].entity)"
 
 
-def read_mentions(given: dict[str, Any]) -> list[Mention]:
+def read_mentions(given: dict[str, Any]) -> list[Excerpt]:
     """Return the first mentions of MedMentions' test split."""
-    from kriss.records import Mention
+    from kriss.records import Excerpt
 
-    found: list[Mention] = []
+    found: list[Excerpt] = []
     with gzip.open(Path(given["data"]) / "gold/medmentions-st21pv/test.jsonl.gz", "rt", encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
             tokens, start, end = row["tokens"], row["start"], row["end"]
             left, right = " ".join(tokens[:start]), " ".join(tokens[end:])
-            found.append(Mention(left + " " * bool(left), " ".join(tokens[start:end]), " " * bool(right) + right))
+            found.append(Excerpt(left + " " * bool(left), " ".join(tokens[start:end]), " " * bool(right) + right))
             if len(found) == given["mentions"]:
                 break
     return found
@@ -108,9 +110,8 @@ def step_peer(given: dict[str, Any]) -> dict[str, Any]:
 def step_learn(given: dict[str, Any]) -> dict[str, Any]:
     """Time bare encoding, then learning the same mentions as examples of entities in turn."""
     from kriss import Linker
-    from kriss.index.query import Remembering, query_vectors
-    from kriss.link.documents import Annotated, Span
     from kriss.link.learn import learn
+    from kriss.rank.query import Remembering, query_vectors
 
     folder = Path(given["work"]) / "taught"
     shutil.rmtree(folder, ignore_errors=True)
@@ -118,7 +119,7 @@ def step_learn(given: dict[str, Any]) -> dict[str, Any]:
     linker, mentions = Linker.load(folder), read_mentions(given)
     entities = [linker.ontology.id_at(row) for row in range(len(linker.ontology))]
     documents = [
-        Annotated(
+        Document(
             str(number),
             f"{m.left}{m.surface}{m.right}",
             (Span(len(m.left), len(m.left) + len(m.surface), (entities[number * 7919 % len(entities)],)),),
@@ -139,7 +140,7 @@ def step_learn(given: dict[str, Any]) -> dict[str, Any]:
 
 def step_grown(given: dict[str, Any]) -> dict[str, Any]:
     """Time the search of an index with examples added, and of one built of all."""
-    from kriss import Linker, Mention
+    from kriss import Linker
     from kriss.index.search import search_entities
     from kriss.index.vectors import Index, build
     from kriss.link.log import Record
@@ -174,7 +175,7 @@ def step_grown(given: dict[str, Any]) -> dict[str, Any]:
     build(work, np.concatenate([old, new]), stored.kind)
     rebuilt, all_owners = Index.open(work), np.concatenate([owners, owners[rows]])
     queries = (old[draw.integers(0, len(old), 200)] + draw.normal(0, 0.02, (200, old.shape[1]))).astype(np.float32)
-    nothing = Mention.bare("")
+    nothing = Mention.at(" ", 0, 1)
     times: dict[str, list[float]] = {"added": [], "rebuilt": []}
     for query in queries:
         for name, search in (

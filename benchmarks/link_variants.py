@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from kriss.config import parse_settings
+from kriss.documents.write import OutputFormat, output, write_links
 from kriss.errors import ConfigError, KrissError
 from kriss.evaluate.datasets import gold
 from kriss.link.linker import Linker
 from kriss.link.run import link_documents
-from kriss.link.write import OutputFormat, output, write_links
 
 _DOCUMENTS = 16
 """Documents that all variants link before the next: few enough for the linker to remember their vectors."""

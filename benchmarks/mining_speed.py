@@ -29,6 +29,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from unittest.mock import patch
 
+from kriss.records import Document
+
 if TYPE_CHECKING:
     from benchmarks.figures import Figure, Watch, main_step, peer_python, report, run_step
     from benchmarks.mining_text import MEGA, TEXTS, batches, build_ontology, cut_files, peak, step_forms, texts_of
@@ -50,8 +52,8 @@ CLOSEST = "flashtext2"
 
 def step_read(files: list[str]) -> dict[str, Any]:
     """Unzip and parse the files, and nothing more."""
-    from kriss.mine.documents import Document, Problems
-    from kriss.mine.readers import read_documents
+    from kriss.documents.problems import Problems
+    from kriss.documents.readers import read_documents
 
     seconds, size, documents = 0.0, 0, 0
     for file in files:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kriss.records import Document
+
 if TYPE_CHECKING:
     from benchmarks.figures import run_step
 else:  # beside a script, whose folder is where modules are looked for
@@ -89,8 +91,8 @@ def written(name: str) -> Iterator[str]:
 
 def texts_of(files: list[str]) -> list[str]:
     """Read all documents, as the miner does."""
-    from kriss.mine.documents import Document, Problems
-    from kriss.mine.readers import read_documents
+    from kriss.documents.problems import Problems
+    from kriss.documents.readers import read_documents
 
     records = (record for file in files for record in read_documents(Path(file), Problems()))
     return [record.text for record in records if isinstance(record, Document)]

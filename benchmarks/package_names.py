@@ -25,8 +25,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
+from kriss.documents.write import output
 from kriss.errors import ConfigError, InputError, KrissError
-from kriss.link.write import output
 
 PACKAGES = {
     "drugs": ("drug_named_entity_recognition", "drug_ner_dictionary.pkl.bz2", "drug_variant_to_canonical"),

@@ -22,12 +22,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kriss.records import Excerpt, Mention
+
 if TYPE_CHECKING:
     from benchmarks.figures import Figure, main_step, report, run_step
 
     from kriss import Linker
     from kriss.encoder.pairs import Option
-    from kriss.records import Mention
 else:  # run as a script, its folder is where modules are looked for
     from figures import Figure, main_step, report, run_step
 
@@ -41,7 +42,7 @@ def read_mentions(given: dict[str, Any]) -> list[Mention]:
     from kriss.records import Mention
 
     found = [
-        Mention.at(document.text, span.start, span.end)
+        Mention(document, span.start, span.end)
         for document in documents([given["gold"]], None, Path(given["data"]))
         for span in document.spans
     ]
@@ -59,11 +60,10 @@ def step_link(given: dict[str, Any]) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - began, "mentions": len(mentions)}
 
 
-def pairs_of(given: dict[str, Any]) -> tuple[list[Mention], list[list[Option]]]:
+def pairs_of(given: dict[str, Any]) -> tuple[list[Excerpt], list[list[Option]]]:
     """Return mentions with the candidates that are re-ranked."""
     from kriss import Linker
     from kriss.encoder.pairs import Option
-    from kriss.records import Mention
 
     linker: Linker = Linker.load(given["linker"], abbreviations=False)
     mentions = read_mentions(given)
@@ -72,18 +72,18 @@ def pairs_of(given: dict[str, Any]) -> tuple[list[Mention], list[list[Option]]]:
         shown = [(linker.ontology.row_of(one.entity), one.evidence) for one in link.candidates]
         options.append(
             [
-                Option(linker.ontology.at(row), Mention(one.left, one.surface, one.right))
+                Option(linker.ontology.at(row), Excerpt(one.left, one.surface, one.right))
                 for row, one in shown
                 if row is not None
             ]
         )
-    return mentions, options
+    return [mention.excerpt() for mention in mentions], options
 
 
 def step_pairs(given: dict[str, Any]) -> dict[str, Any]:
     """Time kriss on the pairs alone, from text to scores."""
     from kriss.encoder.cross import OnnxCrossEncoder
-    from kriss.link.rerank import Blend
+    from kriss.rank.rerank import Blend
 
     folder = Path(given["reranker"])
     mentions, options = pairs_of(given)
@@ -99,7 +99,7 @@ def step_peer(given: dict[str, Any]) -> dict[str, Any]:
     from sentence_transformers import CrossEncoder
 
     from kriss.encoder.cross import OnnxCrossEncoder
-    from kriss.link.rerank import Blend
+    from kriss.rank.rerank import Blend
 
     folder = Path(given["reranker"])
     ours = OnnxCrossEncoder(folder, Blend.load(folder).precision)

@@ -137,14 +137,14 @@ def compare(encoder_folder: Path, ontology_folder: Path, entities: int = 9000) -
     """Print what real and synthetic vectors are like, of as many entities drawn from as many."""
     from kriss import Ontology
     from kriss.encoder.session import OnnxEncoder
-    from kriss.records import Mention
+    from kriss.records import Excerpt
 
     encoder, ontology = OnnxEncoder.load(encoder_folder), Ontology.load(str(ontology_folder))
     draw = np.random.default_rng(SEED)
     which = np.sort(draw.choice(len(ontology), min(entities, len(ontology)), replace=False))
     names = [list(dict.fromkeys(ontology.names_at(int(row))))[:6] for row in which]
     owners = np.repeat(np.arange(len(which)), [len(own) for own in names])
-    views = encoder.mentions([Mention.bare(name) for own in names for name in own])
+    views = encoder.mentions([Excerpt.bare(name) for own in names for name in own])
     references = encoder.references([ontology.at(int(row)) for row in which])
     first = np.flatnonzero(np.diff(owners, prepend=-1) & (np.bincount(owners)[owners] > 1))[:1500]
     stored = np.ones(len(owners), dtype=np.bool_)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from kriss.evaluate.datasets import gold
 from kriss.evaluate.gold import GoldMention, gold_mentions
-from kriss.records import folded
+from kriss.names import folded
 
 
 def at_most(mentions: Sequence[GoldMention], most: int, key: Callable[[GoldMention], Hashable]) -> list[GoldMention]:

@@ -35,9 +35,8 @@ from kriss.evaluate.baselines.sapbert import NamePairs, train_sapbert
 from kriss.evaluate.baselines.settings import MedlinkerConfig, SapbertConfig, check
 from kriss.evaluate.gold import GoldMention, gold_mentions
 from kriss.evaluate.predictions import Prediction, Scored, read_predictions
-from kriss.link.spans import Annotated, Span
 from kriss.ontology import Ontology
-from kriss.records import Mention
+from kriss.records import Document, Excerpt, Span
 from kriss.train.names import divide, kept_keys
 from tests.conftest import build, write_jsonl
 from tests.linker_fixtures import CLINIC
@@ -49,13 +48,13 @@ PLACES = {"Multiple sclerosis": "D009103", "MS": "D009103", "Colon Cancer": "D00
           "dropsy": "D004487"}  # fmt: skip
 
 
-def marked(text: str = TEXT, entities: dict[str, str] | None = None, **more: Any) -> Annotated:
+def marked(text: str = TEXT, entities: dict[str, str] | None = None, **more: Any) -> Document:
     """Return a document with the last occurrence of each surface marked."""
     spans = [
         Span(text.rindex(surface), text.rindex(surface) + len(surface), (entity,), "Thing")
         for surface, entity in (PLACES if entities is None else entities).items()
     ]
-    return Annotated(more.pop("id", "1"), text, tuple(spans), **more)
+    return Document(more.pop("id", "1"), text, tuple(spans), **more)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +85,7 @@ def at(surface: str, offset: int = 0) -> tuple[int, int]:
 
 
 def test_there_is_a_query_for_every_mention_of_gold() -> None:
-    documents = [marked(), marked(), marked(id="2", offset=100), Annotated("3", "nothing", (Span(0, 7),))]
+    documents = [marked(), marked(), marked(id="2", offset=100), Document("3", "nothing", (Span(0, 7),))]
     found = queries(iter(documents))
     assert [query.gold for query in found] == gold_mentions(documents)
     assert len(found) == 10
@@ -102,7 +101,7 @@ def test_abbreviations_are_read_as_their_document_says() -> None:
 
 @given(st.lists(st.integers(0, 3), max_size=90))
 def test_an_answer_is_all_that_score_as_the_best(levels: list[int]) -> None:
-    query = Query(GoldMention("1", 0, 2, "MS", ("X",)), Mention.bare("MS"))
+    query = Query(GoldMention("1", 0, 2, "MS", ("X",)), Excerpt.bare("MS"))
     ranked = [Scored(f"E{n}", level / 3 + n * 1e-9) for n, level in enumerate(sorted(levels, reverse=True))]
     found = answer(query, ranked)
     assert found.entities == tuple(f"E{n}" for n in range(levels.count(max(levels, default=0))))
@@ -175,7 +174,7 @@ def test_an_encoder_of_kriss_keeps_its_settings(tiny_encoder: Path, clinic_ontol
     assert not is_marked  # it is a published model with graphs
     assert isinstance(encoder, OnnxEncoder)
     assert encoder.config.window == 24
-    bare = encoder.mentions([Mention.bare("heart attack")])
+    bare = encoder.mentions([Excerpt.bare("heart attack")])
     np.testing.assert_allclose(NameEncoder(encoder, marked=True).vectors(["heart attack"]), bare, atol=1e-6)
     with pytest.raises(ConfigError, match="--pooling"):
         load_encoder(str(tiny_encoder), EncoderConfig(), {"pooling": "cls"})
@@ -224,7 +223,7 @@ def test_many_names_many_owners_and_none(tiny: Encoder, tmp_path: Path) -> None:
     found = answers(list(link_nearest_name(many, [document], NameEncoder(tiny, marked=False))))
     assert found[(16, 21)] == tuple(f"X{n:03d}" for n in range(90))
     assert found[(4, 11)] == ("X007",)
-    assert list(link_nearest_name(many, [Annotated("1", "none", ())], NameEncoder(tiny, marked=False))) == []
+    assert list(link_nearest_name(many, [Document("1", "none", ())], NameEncoder(tiny, marked=False))) == []
 
 
 # --- SapBERT ---------------------------------------------------------------------------------
@@ -452,7 +451,7 @@ def test_medlinker_joins_classifier_and_dictionary(tiny: Encoder, clinic_ontolog
 # --- the command -----------------------------------------------------------------------------
 
 
-def _as_json(document: Annotated) -> dict[str, Any]:
+def _as_json(document: Document) -> dict[str, Any]:
     spans = [{"start": span.start, "end": span.end, "entity": span.entities[0]} for span in document.spans]
     return {"id": document.id, "text": document.text, "mentions": spans}
 

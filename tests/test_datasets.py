@@ -16,7 +16,7 @@ from kriss.evaluate.corpora.medmentions import joined, read_tokenized
 from kriss.evaluate.corpora.statistics import Statistics, statistics
 from kriss.evaluate.datasets import DATASETS, gold, load, read_splits
 from kriss.evaluate.gold import gold_mentions
-from kriss.link.documents import Annotated, Span
+from kriss.records import Document, Span
 
 DOCUMENT = "1|t|Wilson disease.\n1|a|WD and breast and ovarian cancer.\n"
 NCBI = (
@@ -61,7 +61,7 @@ def refuse(name: str, split: str, data: Path, place: str, message: str) -> None:
     assert message in str(error.value)
 
 
-def surfaces(documents: list[Annotated]) -> list[tuple[str, tuple[str, ...]]]:
+def surfaces(documents: list[Document]) -> list[tuple[str, tuple[str, ...]]]:
     return [(document.text[span.start : span.end], span.entities) for document in documents for span in document.spans]
 
 
@@ -85,7 +85,7 @@ def test_ncbi_disease_with_a_document_that_stands_twice(tmp_path: Path) -> None:
 
 
 def test_two_documents_of_one_id_that_differ_are_not_repeats() -> None:
-    documents = [Annotated("1", "MS", (Span(0, 2, ("D1",)),)), Annotated("1", "MS", (Span(0, 2),))]
+    documents = [Document("1", "MS", (Span(0, 2, ("D1",)),)), Document("1", "MS", (Span(0, 2),))]
     assert statistics(documents) == Statistics(2, 2, 1, 1, 0, 1, 0)
 
 
@@ -175,8 +175,8 @@ def test_tokenized_medmentions(tmp_path: Path) -> None:
     save(tmp_path / "gold/medmentions-st21pv/test.jsonl.gz", "\n".join(lines) + "\n")
     documents = load("medmentions-st21pv", "test", tmp_path)
     assert documents == [
-        Annotated("11", "In cystic fibrosis.", (Span(0, 2), Span(3, 18, ("C0010674",)))),
-        Annotated("test:4", "β 𝒳", (Span(0, 1, ("C1",)),)),
+        Document("11", "In cystic fibrosis.", (Span(0, 2), Span(3, 18, ("C0010674",)))),
+        Document("test:4", "β 𝒳", (Span(0, 1, ("C1",)),)),
     ]
     assert [surface for surface, _ in surfaces(documents)] == ["In", "cystic fibrosis", "β"]
 
@@ -276,7 +276,7 @@ def test_a_report_without_mentions_may_have_an_empty_file(tmp_path: Path) -> Non
     folder = tmp_path / "shareclef/train"
     save(folder / "r1.text", "")
     save(folder / "r1.pipe", "")
-    assert load("shareclef", "train", tmp_path) == [Annotated("r1", "", ())]
+    assert load("shareclef", "train", tmp_path) == [Document("r1", "", ())]
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kriss.documents import jsoncut, xmlcut
+from kriss.documents.problems import Deleted, Problems
+from kriss.documents.readers import read_documents
+from kriss.documents.sources import Format, detect_format, find_files
 from kriss.errors import InputError
-from kriss.mine import jsoncut, xmlcut
-from kriss.mine.documents import Deleted, Document, Problems
-from kriss.mine.readers import read_documents
-from kriss.mine.sources import Format, detect_format, find_files
+from kriss.records import Document
 
 TEXT = Path(__file__).parent / "fixtures" / "text"
 HEAD = '<?xml version="1.0" encoding="utf-8"?>\n'
@@ -62,43 +63,43 @@ EXPECTED: dict[str, tuple[Format, list[Document | Deleted]]] = {
                 "10704411",
                 "Dopamine modulates acute responses to cocaine & ethanol in Drosophila.\n"
                 "Drugs of abuse release dopamine (p < 0.05).\nCa2+ and H2O rose twofold.",
-                0,
+                ordinal=0,
             ),
-            Document("20029614", "Fit of R2 in asthma.", 1),
-            Document("20301425", "BRCA1-Associated Cancer\nA high risk for breast cancer.", 3),
+            Document("20029614", "Fit of R2 in asthma.", ordinal=1),
+            Document("20301425", "BRCA1-Associated Cancer\nA high risk for breast cancer.", ordinal=3),
             Deleted("31688362"),
             Deleted("31764432"),
         ],
     ),
     "bioc.xml": (
         Format.BIOC_XML,
-        [Document("1000475", "Naloxone & hypertension\nRats were treated.\n  Pressure fell.", 0)],
+        [Document("1000475", "Naloxone & hypertension\nRats were treated.\n  Pressure fell.", ordinal=0)],
     ),
     "bioc.json": (
         Format.BIOC_JSON,
         [
-            Document("PMC1", 'Naloxone "and" hypertension\nRats were treated.', 0),
-            Document("PMC2", "\n  Later.", 1),
+            Document("PMC1", 'Naloxone "and" hypertension\nRats were treated.', ordinal=0),
+            Document("PMC2", "\n  Later.", ordinal=1),
         ],
     ),
-    "pubtator3.json": (Format.BIOC_JSON, [Document("29355051", "The Microphthalmia genes.\nCancer β.", 0)]),
+    "pubtator3.json": (Format.BIOC_JSON, [Document("29355051", "The Microphthalmia genes.\nCancer β.", ordinal=0)]),
     "mini.pubtator": (
         Format.PUBTATOR,
         [
-            Document("1000475", "Naloxone reverses hypertension.\nIn rats, naloxone|nalorphine was given.", 0),
-            Document("1000476", "\nNo title here.", 1),
-            Document("1000477", "Asthma only.", 2),
+            Document("1000475", "Naloxone reverses hypertension.\nIn rats, naloxone|nalorphine was given.", ordinal=0),
+            Document("1000476", "\nNo title here.", ordinal=1),
+            Document("1000477", "Asthma only.", ordinal=2),
         ],
     ),
     "abstracts.jsonl": (
         Format.JSONL,
         [
-            Document("elife-00003-v1", "Lipid droplets\nHistones bound to droplets.", 0),
-            Document("399296", "Contamination\nBeef and sheep.", 1),
-            Document("abstracts:3", "Without an id.", 3),
+            Document("elife-00003-v1", "Lipid droplets\nHistones bound to droplets.", ordinal=0),
+            Document("399296", "Contamination\nBeef and sheep.", ordinal=1),
+            Document("abstracts:3", "Without an id.", ordinal=3),
         ],
     ),
-    "note.txt": (Format.TEXT, [Document("note", "Die Lungenentzündung\nist heilbar.\n", 0)]),
+    "note.txt": (Format.TEXT, [Document("note", "Die Lungenentzündung\nist heilbar.\n", ordinal=0)]),
 }
 
 
@@ -160,7 +161,7 @@ def by_parser(path: Path) -> list[Document | Deleted]:
         sections = [flat(section) for section in citation.findall("Article/Abstract/AbstractText")]
         parts = [flat(citation.find("Article/ArticleTitle")), "\n".join(filter(None, sections))]
         if any(parts):
-            found.append(Document(flat(citation.find("PMID")), "\n".join(filter(None, parts)), ordinal))
+            found.append(Document(flat(citation.find("PMID")), "\n".join(filter(None, parts)), ordinal=ordinal))
     return found + [Deleted(flat(pmid)) for pmid in root.findall("DeleteCitation/PMID")]
 
 
@@ -340,7 +341,7 @@ def test_a_truncated_or_damaged_gzip_is_one_sentence(name: str, tmp_path: Path) 
     ("name", "content", "message"),
     [
         ("a.txt", b"", "the file is empty"),
-        ("a.xml.gz", gzip.compress(b""), "nothing but white space"),
+        ("a.xml.gz", gzip.compress(b"", mtime=0), "nothing but white space"),
         ("a.txt", b" \n\n", "nothing but white space"),
         ("a.pdf", b"%PDF-1.7 \0\1", "no format that kriss knows"),
         ("data", b"\x7fELF\0\0", "no format that kriss knows"),
@@ -414,7 +415,7 @@ def test_memory_does_not_grow_with_the_file(kind: str, tmp_path: Path) -> None:
 def test_a_bad_line_is_counted_and_reading_goes_on(line: bytes, message: str, tmp_path: Path) -> None:
     path = save(tmp_path / "a.jsonl", b'{"text": "one"}\r\n\r\n' + line + b'\r\n{"text": "two"}')
     found, problems = read(path)
-    assert found == [Document("a:0", "one", 0), Document("a:2", "two", 2)]
+    assert found == [Document("a:0", "one", ordinal=0), Document("a:2", "two", ordinal=2)]
     assert problems.count == 1
     assert f"{path}:3: " in problems.shown[0]
     assert message in problems.shown[0]
@@ -423,14 +424,14 @@ def test_a_bad_line_is_counted_and_reading_goes_on(line: bytes, message: str, tm
 @pytest.mark.parametrize(
     ("record", "expected"),
     [
-        ({"id": 12.0, "text": "a"}, Document("12", "a", 0)),
-        ({"id": 0, "text": "a"}, Document("0", "a", 0)),
-        ({"id": "", "text": "a"}, Document("a:0", "a", 0)),
-        ({"pmid": "3", "title": None, "abstract": "a"}, Document("3", "a", 0)),
-        ({"id": "3", "title": "t"}, Document("3", "t", 0)),
-        ({"id": "3", "title": "t", "text": "  "}, Document("3", "t", 0)),
+        ({"id": 12.0, "text": "a"}, Document("12", "a", ordinal=0)),
+        ({"id": 0, "text": "a"}, Document("0", "a", ordinal=0)),
+        ({"id": "", "text": "a"}, Document("a:0", "a", ordinal=0)),
+        ({"pmid": "3", "title": None, "abstract": "a"}, Document("3", "a", ordinal=0)),
+        ({"id": "3", "title": "t"}, Document("3", "t", ordinal=0)),
+        ({"id": "3", "title": "t", "text": "  "}, Document("3", "t", ordinal=0)),
         ({"id": "3", "text": None}, None),
-        ({"id": "3", "text": "שלום \u202eabc 𝒳 \\ud83d"}, Document("3", "שלום \u202eabc 𝒳 \\ud83d", 0)),
+        ({"id": "3", "text": "שלום \u202eabc 𝒳 \\ud83d"}, Document("3", "שלום \u202eabc 𝒳 \\ud83d", ordinal=0)),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("escaped", [True, False])
@@ -476,9 +477,9 @@ def test_a_bad_pubtator_document(record: bytes, line: int, message: str, end: by
     content = b"1|t|one\n\n" + record + b"\n\n3|t|three\n3|a|x\n4|t|four, no blank line before\n"
     found, problems = read(save(tmp_path / "a.txt", content.replace(b"\n", end)))
     assert found == [
-        Document("1", "one", 0),
-        Document("3", "three\nx", 2),
-        Document("4", "four, no blank line before", 3),
+        Document("1", "one", ordinal=0),
+        Document("3", "three\nx", ordinal=2),
+        Document("4", "four, no blank line before", ordinal=3),
     ]
     assert problems.count == 1
     assert f"{tmp_path / 'a.txt'}:{line}: document '2': " in problems.shown[0]
@@ -501,7 +502,10 @@ GOOD = '{"id": "1", "passages": [{"offset": 0, "text": "one"}]}'
     ],
 )
 def test_every_wrapping_of_bioc_json(content: str, tmp_path: Path) -> None:
-    assert read(save(tmp_path / "a.json", content))[0] == [Document("1", "one", 0), Document("1", "one", 1)]
+    assert read(save(tmp_path / "a.json", content))[0] == [
+        Document("1", "one", ordinal=0),
+        Document("1", "one", ordinal=1),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -552,7 +556,7 @@ def test_a_bad_bioc_xml_document(tmp_path: Path) -> None:
     bad = [good.replace("one", "R&D"), good.replace(">0<", ">zero<")]
     content = f"<collection><source>x</source><date/>\n{good}\n{bad[0]}\n{bad[1]}\n{good}</collection>"
     found, problems = read(save(tmp_path / "a.xml", content))
-    assert found == [Document("1", "one", 0), Document("1", "one", 3)]
+    assert found == [Document("1", "one", ordinal=0), Document("1", "one", ordinal=3)]
     assert "a.xml:3: the document is not well-formed XML" in problems.shown[0]
     assert "a.xml:4: document '1': the offset of a passage is 'zero'" in problems.shown[1]
 

@@ -19,7 +19,7 @@ from kriss.encoder.model import Encoder
 from kriss.encoder.settings import SETTINGS, read_settings
 from kriss.encoder.windows import Windows
 from kriss.errors import ConfigError, DamagedError, KrissError, MissingExtraError
-from kriss.records import Entity, Mention
+from kriss.records import Entity, Excerpt, Mention
 from tests.conftest import TINY_SPECIAL, TINY_VOCABULARY, contents, tiny_bert, write_vocabulary
 
 VOCABULARY = {piece: number for number, piece in enumerate(TINY_VOCABULARY)}
@@ -35,11 +35,11 @@ def encoder_of(model: Path, **config: Any) -> Encoder:
 # --- vectors ------------------------------------------------------------------------------------
 
 SOME = [
-    Mention.at("Patients with MS relapsed.", 14, 16),
-    Mention.bare("heart attack"),
-    Mention("the cold fever " * 20, "acute renal failure", " of the left kidney" * 20),
-    Mention("no ", "pain", "", masked=True),
-    Mention("", "gastritis", " and fever"),
+    Mention.at("Patients with MS relapsed.", 14, 16).excerpt(),
+    Excerpt.bare("heart attack"),
+    Excerpt("the cold fever " * 20, "acute renal failure", " of the left kidney" * 20),
+    Excerpt("no ", "pain", "", masked=True),
+    Excerpt("", "gastritis", " and fever"),
 ]
 ENTITIES = [
     Entity("1", "heart attack"),
@@ -80,7 +80,7 @@ def test_pooling_is_what_numpy_makes_of_the_last_layer(tiny_model: Path, pooling
 def test_a_vector_does_not_depend_on_its_neighbours(tiny_model: Path) -> None:
     encoder = encoder_of(tiny_model, pooling="mention", window=32)
     draw = random.Random(0)
-    many = [Mention(" ".join(draw.choices(WORDS, k=draw.randrange(20))), draw.choice(WORDS), "") for _ in range(40)]
+    many = [Excerpt(" ".join(draw.choices(WORDS, k=draw.randrange(20))), draw.choice(WORDS), "") for _ in range(40)]
     whole = encoder.mentions(many)
     order = draw.sample(range(40), 40)
     for size in (1, 7, 64):
@@ -118,11 +118,11 @@ def test_saved_and_loaded_gives_the_same_bits(tiny_model: Path, tmp_path: Path, 
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
     assert (tmp_path / "one/1_Pooling").exists() == (pooling == "cls")
     assert not any(str(tiny_model).encode() in content for content in contents(tmp_path / "one").values())
-    [odd] = encoder.windows.mentions([Mention("[SEP]", "[M_s]", "[CLS]")]).ids  # saving changed nothing
+    [odd] = encoder.windows.mentions([Excerpt("[SEP]", "[M_s]", "[CLS]")]).ids  # saving changed nothing
     assert [odd.count(token) for token in (CLS, SEP, START, END)] == [1, 1, 1, 1]
 
 
-TEXT, MENTION = "no left [M_s] mention [M_e] right fever", Mention("no left ", "mention", " right fever")
+TEXT, MENTION = "no left [M_s] mention [M_e] right fever", Excerpt("no left ", "mention", " right fever")
 
 
 def test_transformers_reads_the_folder(tiny_model: Path, tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_the_released_krissbert_keeps_its_own_markers(tmp_path: Path, where: str
             model.get_input_embeddings().weight.detach().numpy(),
         )
     plain = [VOCABULARY[piece] for piece in ("<", "e", "##n", "##t", ">")]
-    assert encoder.windows.mentions([Mention("<ENT>", "cold", "")]).ids == [
+    assert encoder.windows.mentions([Excerpt("<ENT>", "cold", "")]).ids == [
         [CLS, *plain, START, VOCABULARY["cold"], END, SEP]
     ]
     encoder.save(tmp_path / "saved")

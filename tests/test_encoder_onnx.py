@@ -123,9 +123,9 @@ def test_it_needs_neither_torch_nor_transformers(tiny_encoder: Path) -> None:
     code = (
         "import sys, pathlib\n"
         "from kriss.encoder.session import OnnxEncoder\n"
-        "from kriss.records import Entity, Mention\n"
+        "from kriss.records import Entity, Excerpt\n"
         f"encoder = OnnxEncoder.load(pathlib.Path({str(tiny_encoder)!r}), 'int8', 1)\n"
-        "assert encoder.mentions([Mention.bare('cold')] * 3).shape == (3, 32)\n"
+        "assert encoder.mentions([Excerpt.bare('cold')] * 3).shape == (3, 32)\n"
         "assert encoder.references([Entity('1', 'cold')]).shape == (1, 32)\n"
         "heavy = {'torch', 'transformers', 'onnx', 'sentence_transformers'} & set(sys.modules)\n"
         "sys.exit(f'loaded {heavy}' if heavy else 0)"

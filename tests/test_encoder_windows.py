@@ -16,7 +16,7 @@ from kriss.encoder.config import EncoderConfig, SpecialTokens
 from kriss.encoder.model import Encoder
 from kriss.encoder.windows import Windows
 from kriss.errors import ConfigError
-from kriss.records import Entity, Mention
+from kriss.records import Entity, Excerpt, Mention
 from tests.conftest import TINY_VOCABULARY
 
 VOCABULARY = {piece: number for number, piece in enumerate(TINY_VOCABULARY)}
@@ -44,7 +44,7 @@ WORDS = [piece for piece in TINY_VOCABULARY[5:] if not piece.startswith("##")]
 texts = st.lists(st.sampled_from(WORDS + ODD), max_size=30).flatmap(
     lambda words: st.sampled_from([" ", ""]).map(lambda gap: gap.join(words))
 )
-mentions = st.builds(Mention, texts, texts, texts, st.booleans())
+mentions = st.builds(Excerpt, texts, texts, texts, st.booleans())
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def shares(room: int, left: int, right: int) -> tuple[int, int]:
     return max(ways, key=lambda way: (sum(way), -abs(way[0] - way[1]), way[1]))
 
 
-def expected_window(mention: Mention, window: int) -> list[int]:
+def expected_window(mention: Excerpt, window: int) -> list[int]:
     left, surface, right = (word_pieces(text, VOCABULARY) for text in (mention.left, mention.surface, mention.right))
     if mention.masked:
         surface = [MASK]
@@ -128,9 +128,9 @@ def expected_window(mention: Mention, window: int) -> list[int]:
 
 @settings(max_examples=150)
 @given(found=st.lists(mentions, max_size=4), window=st.integers(6, 70))
-def test_windows_are_those_of_the_oracle(windows: Any, found: list[Mention], window: int) -> None:
+def test_windows_are_those_of_the_oracle(windows: Any, found: list[Excerpt], window: int) -> None:
     reach = 8 * window
-    cut = [Mention(m.left[-reach:], m.surface, m.right[:reach], m.masked) for m in found]
+    cut = [Excerpt(m.left[-reach:], m.surface, m.right[:reach], m.masked) for m in found]
     sequences = windows(window=window).mentions(cut)
     assert sequences.ids == [expected_window(mention, window) for mention in cut]
     assert all(len(ids) <= window for ids in sequences.ids)
@@ -142,27 +142,27 @@ def test_of_a_long_text_the_nearest_words_stay(windows: Any, words: list[str]) -
     text = " ".join(words)
     for at in (0, len(words) // 2, len(words) - 1):
         start = len(" ".join(words[:at])) + (at > 0)
-        mention = Mention.at(text, start, start + len(words[at]))
+        mention = Mention.at(text, start, start + len(words[at])).excerpt(1 << 20)
         assert windows().mentions([mention]).ids == [expected_window(mention, 64)]
 
 
 def test_windows_by_example(windows: Any) -> None:
     make = windows(window=10)
 
-    def shown(mention: Mention) -> str:
+    def shown(mention: Excerpt) -> str:
         [ids] = make.mentions([mention]).ids
         names = [*TINY_VOCABULARY, "<", ">"]
         return " ".join(names[number] for number in ids)
 
-    assert shown(Mention("a b c d e", "x", "f g h i j")) == "[CLS] d e < x > f g h [SEP]"
-    assert shown(Mention("a", "x", "f g h i j")) == "[CLS] a < x > f g h i [SEP]"
-    assert shown(Mention("a b c d e", "x", "")) == "[CLS] a b c d e < x > [SEP]"
-    assert shown(Mention.bare("x")) == "[CLS] < x > [SEP]"
-    assert shown(Mention("a b", "1 2 3 4 5 6", "c d")) == "[CLS] < 1 2 3 4 5 6 > [SEP]"
-    assert shown(Mention("a b", "1 2 3 4 5 6 7 8 9", "c d")) == "[CLS] < 1 2 3 7 8 9 > [SEP]"
-    assert shown(Mention("a", "the cold", "b", masked=True)) == "[CLS] a < [MASK] > b [SEP]"
-    assert shown(Mention("", "", "")) == "[CLS] < > [SEP]"
-    assert shown(Mention("a [SEP]", "x", "[M_e]")) == "[CLS] ##p ] < x > [ m _ [SEP]"
+    assert shown(Excerpt("a b c d e", "x", "f g h i j")) == "[CLS] d e < x > f g h [SEP]"
+    assert shown(Excerpt("a", "x", "f g h i j")) == "[CLS] a < x > f g h i [SEP]"
+    assert shown(Excerpt("a b c d e", "x", "")) == "[CLS] a b c d e < x > [SEP]"
+    assert shown(Excerpt.bare("x")) == "[CLS] < x > [SEP]"
+    assert shown(Excerpt("a b", "1 2 3 4 5 6", "c d")) == "[CLS] < 1 2 3 4 5 6 > [SEP]"
+    assert shown(Excerpt("a b", "1 2 3 4 5 6 7 8 9", "c d")) == "[CLS] < 1 2 3 7 8 9 > [SEP]"
+    assert shown(Excerpt("a", "the cold", "b", masked=True)) == "[CLS] a < [MASK] > b [SEP]"
+    assert shown(Excerpt("", "", "")) == "[CLS] < > [SEP]"
+    assert shown(Excerpt("a [SEP]", "x", "[M_e]")) == "[CLS] ##p ] < x > [ m _ [SEP]"
 
 
 def test_windows_that_are_too_small_are_refused(windows: Any) -> None:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from kriss.artifacts import open_artifact, verify
 from kriss.cli import run
+from kriss.documents.write import shown_evidence
 from kriss.errors import ConfigError, ExistsError, InputError
 from kriss.evaluate.gold import GoldMention, gold_mentions
 from kriss.evaluate.kinds import KINDS, kind_of
@@ -26,10 +27,9 @@ from kriss.evaluate.metrics import difference, expected, intervals, rank, recall
 from kriss.evaluate.predictions import Prediction, Scored, read_predictions, write_predictions
 from kriss.evaluate.score import Evaluation, compare, evaluate
 from kriss.evaluate.svg import percent
-from kriss.link.documents import Annotated, Span
-from kriss.link.write import shown_evidence
+from kriss.names import folded
 from kriss.ontology import Ontology
-from kriss.records import Evidence, folded
+from kriss.records import Document, Evidence, Span
 from tests.conftest import build, write_jsonl
 
 TEXT = "Patients with multiple sclerosis (MS) or colon cancer. MS and cold were seen."
@@ -220,22 +220,22 @@ def test_kinds_of_error(ontology: Ontology) -> None:
 
 def test_gold_mentions_of_documents() -> None:
     spans = (Span(14, 32, ("D2",)), Span(34, 36, ("D2",)), Span(67, 71), Span(55, 57, ("D2",), "Disease"))
-    document = Annotated("7", TEXT, spans)
+    document = Document("7", TEXT, spans)
     found = gold_mentions([document, document])  # twice in a corpus, once in the count
     assert [one.surface for one in found] == ["multiple sclerosis", "MS", "MS"]
     assert [one.abbreviation for one in found] == [False, True, True]
     assert found[0].left == "Patients with "
-    [moved] = gold_mentions([Annotated("7", "MS", (Span(0, 2, ("D2",)),), offset=100)])
+    [moved] = gold_mentions([Document("7", "MS", (Span(0, 2, ("D2",)),), offset=100)])
     assert moved.key == ("7", 100, 102)
-    cut = Annotated("7", TEXT[:40], (Span(34, 36, ("D2",)),))  # as 'kriss learn export' keeps what is near
+    cut = Document("7", TEXT[:40], (Span(34, 36, ("D2",)),))  # as 'kriss learn export' keeps what is near
     assert {one.key for one in gold_mentions([document, cut])} == {one.key for one in gold_mentions([document])}
     with pytest.raises(InputError, match="two documents have the id '7' and different texts"):
-        gold_mentions([document, Annotated("7", "other", ())])
+        gold_mentions([document, Document("7", "other", ())])
 
 
 def test_a_mention_that_is_marked_twice_is_one_and_means_both() -> None:
     one, other = Span(14, 32, ("D2",), "Disease"), Span(14, 32, ("D5", "D2"), "Finding")
-    [found] = gold_mentions([Annotated("1", TEXT, (one, other)), Annotated("1", TEXT, (one,))])
+    [found] = gold_mentions([Document("1", TEXT, (one, other)), Document("1", TEXT, (one,))])
     assert (found.entities, found.type) == (("D2", "D5"), "Disease")
 
 

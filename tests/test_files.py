@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kriss.errors import InputError, Place
-from kriss.files import SHOWN, BadRows, clean, find_line, open_bytes, read_blocks, read_lines
+from kriss.files import SHOWN, BadRows, find_line, open_bytes, read_blocks, read_lines
+from kriss.names import clean
 
 
 def lines_of(path: Path) -> list[tuple[int, str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.gold_ontology import entities, main
 
-from kriss.link.documents import Annotated, Span
+from kriss.records import Document, Span
 from tests.conftest import build, write_jsonl
 
 TEXT = "MS, ms or multiple sclerosis; Colds, a cold."
@@ -22,7 +22,7 @@ def test_names_are_the_surfaces_the_most_frequent_first() -> None:
         ("multiple sclerosis", ("C1",)), ("MS", ("C1",)), ("ms", ("C1",)), ("cold", ("C0", "C2")), ("or", ())
     )
     again = spans(("MS", ("C1",)), ("Colds", ("C0",)))
-    found = list(entities([Annotated("1", TEXT, marked), Annotated("2", TEXT, again)]))
+    found = list(entities([Document("1", TEXT, marked), Document("2", TEXT, again)]))
     assert found == [
         {"id": "C0", "name": "Colds", "aliases": []},
         {"id": "C1", "name": "MS", "aliases": ["multiple sclerosis"]},  # "ms" is the same name

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kriss.errors import ConfigError
-from kriss.index.calibrate import BROADER, Calibration, Question, calibrate, name_questions, usable
-from kriss.index.hierarchy import LOOKED_AT, Hierarchy
 from kriss.index.vectors import Index
 from kriss.link.linker import Linker
-from kriss.link.search import Hit
-from kriss.records import Mention
+from kriss.rank.calibrate import BROADER, Calibration, Question, calibrate, name_questions, usable
+from kriss.rank.hierarchy import LOOKED_AT, Hierarchy
+from kriss.rank.search import Hit
+from kriss.records import Excerpt
 
 
 def hierarchy(parents: dict[int, tuple[int, ...]]) -> Hierarchy:
@@ -121,7 +121,7 @@ def test_a_name_that_is_spelled_so_or_a_person_is_not_overruled(family: tuple[Li
 
 def test_answers_do_not_depend_on_how_many_are_asked_for(built: Path) -> None:
     linker = Linker.load(built, threads=1, ngrams=0.0, broader=0.06)
-    mentions = [Mention.bare(text) for text in ("fits and turns", "an odd gait", "trouble of the kidney", "weak")]
+    mentions = [Excerpt.bare(text) for text in ("fits and turns", "an odd gait", "trouble of the kidney", "weak")]
     one, many = linker.link(mentions, top=1), linker.link(mentions, top=40)
     assert [link.entity for link in one] == [link.entity for link in many]
     assert [link.score for link in one] == [link.score for link in many]

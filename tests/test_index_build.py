@@ -17,7 +17,13 @@ from kriss.cli import run
 from kriss.encoder.session import OnnxEncoder
 from kriss.index import encode
 from kriss.index.build import build_linker
-from kriss.index.calibrate import (
+from kriss.index.config import IndexConfig
+from kriss.index.encode import Block
+from kriss.index.prototypes import Prototypes
+from kriss.index.vectors import Index
+from kriss.link.linker import Linker
+from kriss.names import name_key
+from kriss.rank.calibrate import (
     WEIGHTS,
     Calibration,
     Fit,
@@ -28,26 +34,20 @@ from kriss.index.calibrate import (
     name_questions,
     usable,
 )
-from kriss.index.config import IndexConfig
-from kriss.index.encode import Block
-from kriss.index.logistic import Logistic
-from kriss.index.ngrams import NgramIndex
-from kriss.index.prototypes import Prototypes
-from kriss.index.query import Remembering
-from kriss.index.spelling import Spelling
-from kriss.index.vectors import Index
-from kriss.index.weights import REFERENCES
-from kriss.link.linker import Linker
-from kriss.records import Mention
-from kriss.train.names import name_key
+from kriss.rank.logistic import Logistic
+from kriss.rank.ngrams import NgramIndex
+from kriss.rank.query import Remembering
+from kriss.rank.spelling import Spelling
+from kriss.rank.weights import REFERENCES
+from kriss.records import Excerpt
 from tests.conftest import contents
 from tests.train_fixtures import BARE, MINED, one_thread, world  # noqa: F401 - fixtures
 
 QUERIES = [
-    Mention("the heart of this ", "gastrosis", " was acute pain."),
-    Mention("", "shared alias", ""),
-    Mention("who had kidney ", "neuritis", ""),
-    Mention("", "unheard", " of"),
+    Excerpt("the heart of this ", "gastrosis", " was acute pain."),
+    Excerpt("", "shared alias", ""),
+    Excerpt("who had kidney ", "neuritis", ""),
+    Excerpt("", "unheard", " of"),
 ]
 
 
@@ -349,7 +349,7 @@ def test_the_weight_of_references_is_the_best_by_brute_force(tiny_encoder: Path,
         for share in WEIGHTS:
             hits = 0
             for question in questions:
-                bare, context = encoder.mentions([Mention.bare(question.mention.surface), question.mention])
+                bare, context = encoder.mentions([Excerpt.bare(question.mention.surface), question.mention])
                 scores = (c_p + np.float32(weight) * r_e) @ ((1 - share) * bare + share * context)
                 hits += table.entity[scores.argmax()] == question.entity
                 scores[keys == name_key(question.mention.surface)] = -np.inf
@@ -361,27 +361,27 @@ def test_the_weight_of_references_is_the_best_by_brute_force(tiny_encoder: Path,
 
 def test_remembered_names_have_the_encoders_vectors(tiny_encoder: Path) -> None:
     encoder = OnnxEncoder.load(tiny_encoder, threads=1)
-    asked: list[Mention] = []
+    asked: list[Excerpt] = []
 
     class Counting:
-        def mentions(self, mentions: Sequence[Mention], /) -> NDArray[np.float32]:
+        def mentions(self, mentions: Sequence[Excerpt], /) -> NDArray[np.float32]:
             asked.extend(mentions)
             return encoder.mentions(mentions)
 
     in_context = [query for query in dict.fromkeys(QUERIES) if query.left or query.right]
     remembering = Remembering(Counting(), most=2, most_in_context=len(in_context))
-    names = [Mention.bare(name) for name in ("cold", "fever", "pain", "cold")]
+    names = [Excerpt.bare(name) for name in ("cold", "fever", "pain", "cold")]
     for mentions in (names, [*names, *QUERIES], names[:1] * 3, []):
         found, expected = remembering.mentions(mentions), encoder.mentions(mentions)
         np.testing.assert_array_equal(found, expected)
     asked.clear()
     remembering.mentions(names[:1])  # the last that was met
     assert not asked
-    long = Mention("x" * 5000, "cold", "")
+    long = Excerpt("x" * 5000, "cold", "")
     for mentions in ([*QUERIES, long], [long]):
         np.testing.assert_array_equal(remembering.mentions(mentions), encoder.mentions(mentions))
     assert asked == [long, long]  # in context too, but for what stands in a long text
     asked.clear()
-    remembering.mentions([Mention("one more ", "cold", "")])
+    remembering.mentions([Excerpt("one more ", "cold", "")])
     remembering.mentions([*in_context, *names[:1]])
-    assert asked == [Mention("one more ", "cold", ""), in_context[0]]  # so many are kept, and beside them the names
+    assert asked == [Excerpt("one more ", "cold", ""), in_context[0]]  # so many are kept, and beside them the names

@@ -10,8 +10,8 @@ import pytest
 import kriss
 
 SOURCE = Path(kriss.__file__).parent
-GROUND = ("records", "errors", "config", "artifacts", "files", "cluster")
-STAGES = ("ontology", "mine", "encoder", "train", "index", "link", "rerank", "evaluate", "serve")
+GROUND = ("records", "names", "errors", "config", "artifacts", "files", "cluster")
+STAGES = ("documents", "ontology", "mine", "encoder", "train", "index", "rank", "link", "rerank", "evaluate", "serve")
 MODULES = sorted(path.relative_to(SOURCE) for path in SOURCE.rglob("*.py"))
 
 

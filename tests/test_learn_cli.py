@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from kriss.cli import run
+from kriss.documents.marked import read_annotated
 from kriss.errors import InputError
 from kriss.link import learn as learn_module
-from kriss.link.documents import read_annotated
 from kriss.link.learn import exported, learn
 from kriss.link.learned import Example
 from kriss.link.linker import Linker
-from kriss.link.spans import Annotated, Span
+from kriss.records import Document, Span
 from tests.train_fixtures import one_thread  # noqa: F401 - fixture
 
 TEXT = "Patients with MS relapsed.\nAspirin for colon cancer."
@@ -135,7 +135,7 @@ def test_nothing_is_learned_of_a_file_that_is_bad_at_its_end(
 
 def test_many_examples_go_in_batches(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learn_module, "_AT_ONCE", 4)
-    documents = [Annotated(str(n), TEXT, (Span(14, 16, ("D009103",)),)) for n in range(10)]
+    documents = [Document(str(n), TEXT, (Span(14, 16, ("D009103",)),)) for n in range(10)]
     seen: list[int] = []
     linker = Linker.load(ward)
     report = learn(linker, iter(documents), progress=seen.append)
@@ -161,7 +161,7 @@ def test_a_data_set_is_learned_and_linked_by_its_name(
 
 
 def test_a_mention_of_several_entities_is_an_example_of_each(ward: Path) -> None:
-    both = Annotated("7", "Breast and colon cancer.", (Span(0, 23, ("D009369", "D003110")),))
+    both = Document("7", "Breast and colon cancer.", (Span(0, 23, ("D009369", "D003110")),))
     linker = Linker.load(ward)
     report = learn(linker, [both])
     assert (report.examples, report.composite) == (2, 1)
@@ -189,12 +189,12 @@ def test_one_example_may_name_its_entity_as_a_corpus_does(ward: Path) -> None:
 
 def test_two_ids_of_one_entity_are_one_example(ward: Path) -> None:
     spans = (Span(0, 2, ("D999999", "D009103")),)  # the first is a retired id of the second
-    report = learn(linker := Linker.load(ward), [Annotated("7", "MS.", spans)])
+    report = learn(linker := Linker.load(ward), [Document("7", "MS.", spans)])
     assert (report.examples, [example.entity for example in linker.examples()]) == (1, ["D009103"])
 
 
 def test_an_unknown_id_among_several_is_refused_or_passed_over(ward: Path) -> None:
-    document = Annotated("7", "MS.", (Span(0, 2, ("Q1", "D009103"), name="a name of one of them"),))
+    document = Document("7", "MS.", (Span(0, 2, ("Q1", "D009103"), name="a name of one of them"),))
     linker = Linker.load(ward)
     with pytest.raises(InputError, match="the first being 'Q1'"):
         learn(linker, [document])
@@ -204,7 +204,7 @@ def test_an_unknown_id_among_several_is_refused_or_passed_over(ward: Path) -> No
 
 def test_few_examples_of_each_entity(ward: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     documents = [
-        Annotated(
+        Document(
             str(n), "MS or aspirin.", (Span(0, 2, ("D009103" if n % 2 else "D999999",)), Span(6, 13, ("D001241",)))
         )
         for n in range(9)
@@ -231,7 +231,7 @@ def test_few_examples_of_each_spelling_in_a_document(
     ward: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spans = (Span(0, 2, ("D009103",)), Span(3, 5, ("D999999",)), Span(6, 8, ("D001241",)), Span(9, 27, ("D009103",)))
-    documents = [Annotated(str(n), "MS Ms MS multiple sclerosis", spans) for n in range(3)]
+    documents = [Document(str(n), "MS Ms MS multiple sclerosis", spans) for n in range(3)]
 
     def learned(name: str, in_document: int | None, most: int | None = None) -> list[tuple[str, int]]:
         linker = Linker.load(shutil.copytree(ward, tmp_path / name))
@@ -365,7 +365,7 @@ def test_what_is_exported_is_learned_again(
 def test_links_are_learned_with_the_place_of_their_text(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"id": "1", "offset": 40, "text": "MS", "start": 0, "end": 2, "name": 7}\n')
     [document] = read_annotated([tmp_path / "a.jsonl"])
-    assert document == Annotated("1", "MS", (Span(0, 2, name="7"),), 40)
+    assert document == Document("1", "MS", (Span(0, 2, name="7"),), 40)
     for bad in ('"offset": "x"', '"offset": 1.5', '"name": {}', '"name": true'):
         (tmp_path / "a.jsonl").write_text(f'{{"id": "1", {bad}, "text": "MS", "start": 0, "end": 2}}\n')
         with pytest.raises(InputError, match=r"a\.jsonl:1: "):

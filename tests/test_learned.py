@@ -18,16 +18,16 @@ from kriss.index.build import build_linker
 from kriss.index.config import Choice, IndexConfig
 from kriss.link import learned as learned_module
 from kriss.link.linker import Linker
-from kriss.records import Candidate, Entity, Evidence, Mention
+from kriss.records import Candidate, Entity, Evidence, Excerpt
 from tests.train_fixtures import one_thread, world  # noqa: F401 - fixtures
 
-COLD = Mention("who had a ", "strange cold", " of the lung.")
+COLD = Excerpt("who had a ", "strange cold", " of the lung.")
 QUERIES = [
     COLD,
-    Mention("the heart of this ", "gastrosis", " was acute pain."),
-    Mention("", "shared alias", ""),
-    Mention("who had kidney ", "neuritis", ""),
-    Mention("", "brand new thing", ""),
+    Excerpt("the heart of this ", "gastrosis", " was acute pain."),
+    Excerpt.bare("shared alias"),
+    Excerpt("who had kidney ", "neuritis", ""),
+    Excerpt.bare("brand new thing"),
 ]
 EVERY = 100
 """More candidates than there are entities."""
@@ -38,7 +38,7 @@ def load(path: Path, **options: object) -> Linker:
     return Linker.load(path, threads=1, **{"ngrams": 0.0, "broader": 0.0, "ties": False} | options)
 
 
-def candidate(linker: Linker, mention: Mention, entity: str) -> Candidate:
+def candidate(linker: Linker, mention: Excerpt, entity: str) -> Candidate:
     """Return how a mention sees an entity."""
     [link] = linker.link([mention], top=EVERY)
     [found] = [one for one in link.candidates if one.entity == entity]
@@ -105,10 +105,10 @@ def test_a_learned_vector_is_mention_plus_reference(weight: float, tiny_encoder:
     config = IndexConfig(references=weight, ngrams=False)
     build_linker(config, here.ontology, here.mentions, tiny_encoder, path, threads=1)
     linker, encoder = load(path, context=1.0, abbreviations=False, gold=0.0), OnnxEncoder.load(tiny_encoder, threads=1)
-    long = Mention("pain " * 300, "cold", " left" * 300)
+    long = Excerpt("pain " * 300, "cold", " left" * 300)
     linker.add_all([(COLD, "X:003"), (long, "X:004"), (COLD, "NEW")], names={"NEW": "brand new thing"})
     new = encoder.references([Entity("NEW", "brand new thing")])[0]
-    [cold, far, bare] = encoder.mentions([COLD, long, Mention.bare("brand new thing")])
+    [cold, far, bare] = encoder.mentions([COLD, long, Excerpt.bare("brand new thing")])
     r3, r4 = encoder.references([world().ontology["X:003"], world().ontology["X:004"]])
     expected = {
         "X:003": [cold + weight * r3],
@@ -186,8 +186,8 @@ def test_what_no_file_could_hold_is_not_learned(taught: Path, text: str) -> None
         load(taught).add((text, 2, len(text)), "X:001")
 
 
-@pytest.mark.parametrize("mention", [("cold", 0, 0), ("cold", 2, 9), (" cold", 0, 1), Mention("a", "", "b")])
-def test_a_mention_without_text_is_not_learned(taught: Path, mention: Mention) -> None:
+@pytest.mark.parametrize("mention", [("cold", 0, 0), ("cold", 2, 9), (" cold", 0, 1), Excerpt("a", "", "b")])
+def test_a_mention_without_text_is_not_learned(taught: Path, mention: Excerpt) -> None:
     with pytest.raises(InputError):
         load(taught).add(mention, "X:001")
 
@@ -259,7 +259,7 @@ def fold_and_compare(path: Path) -> None:
     linker, draw = load(path), Random(3)
     words = "heart lung cold fever pain cell gene".split()
     examples = [
-        (Mention(" ".join(draw.choices(words, k=4)), draw.choice(words), " was."), f"X:{draw.randrange(38):03d}")
+        (Excerpt(" ".join(draw.choices(words, k=4)), draw.choice(words), " was."), f"X:{draw.randrange(38):03d}")
         for _ in range(40)
     ]
     ids = linker.add_all(examples)

@@ -23,12 +23,12 @@ from kriss.index.build import build_linker
 from kriss.index.config import IndexConfig
 from kriss.link import learned as learned_module
 from kriss.link.linker import Linker
-from kriss.records import Mention
+from kriss.records import Excerpt
 from tests.conftest import contents
 from tests.train_fixtures import one_thread, world  # noqa: F401 - fixtures
 
-COLD = Mention("who had a ", "strange cold", " of the lung.")
-QUERIES = [COLD, Mention("the heart of this ", "gastrosis", " was acute pain."), Mention("", "shared alias", "")]
+COLD = Excerpt("who had a ", "strange cold", " of the lung.")
+QUERIES = [COLD, Excerpt("the heart of this ", "gastrosis", " was acute pain."), Excerpt.bare("shared alias")]
 
 
 def load(path: Path, **options: object) -> Linker:

@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 
 from kriss.cli import run
+from kriss.documents.marked import read_annotated
 from kriss.link import run as run_module
 from kriss.link.annotate import SpacyEntities
-from kriss.link.documents import read_annotated
 from kriss.link.linker import Linker
 from kriss.link.run import link_documents
-from kriss.link.spans import Annotated, Span
-from kriss.records import Mention
+from kriss.records import Document, Mention, Span
 from tests.train_fixtures import one_thread  # noqa: F401 - fixture
 
 TEXT = "Patients with MS relapsed.\nAcetylsalicylic acid for colon cancer."
@@ -165,11 +164,11 @@ def test_documents_without_mentions_do_not_pile_up(clinic: Path, monkeypatch: py
     monkeypatch.setattr(run_module, "_AT_ONCE", 3)
     read = 0
 
-    def documents() -> Iterable[Annotated]:
+    def documents() -> Iterable[Document]:
         nonlocal read
         for number in range(100):
             read += 1
-            yield Annotated(str(number), "nothing here", ())
+            yield Document(str(number), "nothing here", ())
 
     found = link_documents(Linker.load(clinic), documents())
     assert [next(found)[0].id for _ in range(4)] == ["0", "1", "2", "3"]
@@ -181,7 +180,7 @@ def test_a_span_outside_its_document_is_named(clinic: Path) -> None:
     from kriss.errors import InputError
 
     with pytest.raises(InputError, match="document '5': the span from 2 to 9 does not lie in its text of 4 characters"):
-        list(link_documents(Linker.load(clinic), [Annotated("5", "cold", (Span(2, 9),))]))
+        list(link_documents(Linker.load(clinic), [Document("5", "cold", (Span(2, 9),))]))
 
 
 # --- options -------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from kriss.cli import run
 from kriss.index.build import build_linker
 from kriss.index.config import IndexConfig
 from kriss.link.linker import Linker
-from kriss.records import Mention
+from kriss.records import Excerpt
 from tests.train_fixtures import (  # noqa: F401 - fixture
     _FILLER,
     _TELLTALE,
@@ -40,12 +40,12 @@ def trained(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "linker"
 
 
-def in_the_words_of(number: int, surface: str, draw: Random) -> Mention:
+def in_the_words_of(number: int, surface: str, draw: Random) -> Excerpt:
     """Return a mention in text as the world has it about an entity: two words that tell, and some that do not."""
     own = [_TELLTALE[number % 13], _TELLTALE[13 + number // 2 % 13]]
     sides = [draw.choices(_FILLER, k=4) + draw.choices(own, k=4) for _ in range(2)]
     left, right = (" ".join(draw.sample(side, len(side))) for side in sides)
-    return Mention(f"{left} ", surface, f" {right}.")
+    return Excerpt(f"{left} ", surface, f" {right}.")
 
 
 def named(number: int) -> str:

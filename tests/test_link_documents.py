@@ -17,12 +17,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kriss.documents import marked as documents
+from kriss.documents.marked import Format, parse_bracketed, read_annotated
+from kriss.documents.problems import Problems
+from kriss.documents.readers import read_documents
+from kriss.documents.spans import split_entities
 from kriss.errors import InputError
-from kriss.link import documents
-from kriss.link.documents import Annotated, Format, Span, parse_bracketed, read_annotated
-from kriss.link.spans import split_entities
-from kriss.mine.documents import Problems
-from kriss.mine.readers import read_documents
+from kriss.records import Document, Span
 
 FIXTURES = Path(__file__).parent / "fixtures" / "text"
 
@@ -45,7 +46,7 @@ PUBTATOR = """
 1000478|t|
 """
 PUBTATOR_EXPECTED = [
-    Annotated(
+    Document(
         "1000475",
         "Naloxone reverses hypertension.\nIn rats, breast and ovarian cancer was rare.",
         (
@@ -55,9 +56,9 @@ PUBTATOR_EXPECTED = [
             Span(41, 47, (), "Region"),
         ),
     ),
-    Annotated("1000476", "\nNo title here.", (Span(4, 9, ("X", "Y"), "Thing"),)),
-    Annotated("1000477", "Nothing is marked.", ()),
-    Annotated("1000478", "", ()),
+    Document("1000476", "\nNo title here.", (Span(4, 9, ("X", "Y"), "Thing"),)),
+    Document("1000477", "Nothing is marked.", ()),
+    Document("1000478", "", ()),
 ]
 
 BIOC_XML = """<?xml version="1.0" encoding="UTF-8"?>
@@ -98,7 +99,7 @@ BIOC_XML = """<?xml version="1.0" encoding="UTF-8"?>
 </collection>
 """
 BIOC_EXPECTED = [
-    Annotated(
+    Document(
         "1000475",
         "Naloxone & β-hypertension\n    Breast and ovarian cancer.",
         (
@@ -107,8 +108,8 @@ BIOC_EXPECTED = [
             Span(41, 55, ("12458", "12772"), "", "3"),
         ),
     ),
-    Annotated("1000476", "One.\nTwo MS.", (Span(9, 11, (), "", "4"), Span(5, 8, (), "", "5"), Span(0, 3, (), "", "6"))),
-    Annotated("1000477", "", ()),
+    Document("1000476", "One.\nTwo MS.", (Span(9, 11, (), "", "4"), Span(5, 8, (), "", "5"), Span(0, 3, (), "", "6"))),
+    Document("1000477", "", ()),
 ]
 
 BIOC_JSON = json.dumps(
@@ -187,13 +188,13 @@ JSONL = """\
 {"id": "e", "text": null, "mentions": []}
 """.replace("\n  {", " {")
 JSONL_EXPECTED = [
-    Annotated("a", "On MS.\nMS hurts.", (Span(3, 5, ("C1|C2",), "Disease", "m1"), Span(7, 9, ("C1", "C2")))),
-    Annotated("7", "MS hurts.", (Span(0, 2), Span(3, 8, ("254500",)))),
-    Annotated("a:2", "MS hurts.", (Span(0, 2, ("C1",), "Disease"),)),
-    Annotated("b", "MS hurts.", (Span(0, 2),)),
-    Annotated("c", "Nothing is marked.", ()),
-    Annotated("d", "Nothing either.", ()),
-    Annotated("e", "", ()),
+    Document("a", "On MS.\nMS hurts.", (Span(3, 5, ("C1|C2",), "Disease", "m1"), Span(7, 9, ("C1", "C2")))),
+    Document("7", "MS hurts.", (Span(0, 2), Span(3, 8, ("254500",)))),
+    Document("a:2", "MS hurts.", (Span(0, 2, ("C1",), "Disease"),)),
+    Document("b", "MS hurts.", (Span(0, 2),)),
+    Document("c", "Nothing is marked.", ()),
+    Document("d", "Nothing either.", ()),
+    Document("e", "", ()),
 ]
 
 BRAT_TEXT = "Breast and ovarian cancer.\r\nמחלה 𝒳 is rare.\n"
@@ -214,7 +215,7 @@ M1\tNegation E1
 #1\tAnnotatorNotes T1\tC0678222
 """
 BRAT_EXPECTED = [
-    Annotated(
+    Document(
         "a",
         BRAT_TEXT,
         (
@@ -227,7 +228,7 @@ BRAT_EXPECTED = [
 
 MARKED = "Patients with [[MS]] and\n[[[11C]methionine]] [see [1]].\n"
 MARKED_EXPECTED = [
-    Annotated("a", "Patients with MS and\n[11C]methionine [see [1]].\n", (Span(14, 16), Span(21, 36))),
+    Document("a", "Patients with MS and\n[11C]methionine [see [1]].\n", (Span(14, 16), Span(21, 36))),
 ]
 
 EVERY = {
@@ -282,7 +283,7 @@ def test_standard_input(format: Format, told: bool, monkeypatch: pytest.MonkeyPa
     pipe(monkeypatch, gzip.compress(content.encode()) if told else content)
     found = list(read_annotated(["-"], format if told else None))
     assert found == [
-        Annotated(re.sub("^a(?=$|:)", "stdin", one.id) if one.id != "a" or format is Format.TEXT else "a", *parts)
+        Document(re.sub("^a(?=$|:)", "stdin", one.id) if one.id != "a" or format is Format.TEXT else "a", *parts)
         for one in expected
         for parts in [(one.text, one.spans)]
     ]
@@ -426,7 +427,7 @@ def test_a_bad_pubtator_file(content: str, line: int, message: str, end: str, tm
 
 
 def test_what_comes_before_a_bad_row_is_read(tmp_path: Path) -> None:
-    found: Iterator[Annotated] = read_annotated([save(tmp_path / "a.txt", f"{HEAD}\n2|t|a\n2\t0\t9\ta\tX\tD1\n")])
+    found: Iterator[Document] = read_annotated([save(tmp_path / "a.txt", f"{HEAD}\n2|t|a\n2\t0\t9\ta\tX\tD1\n")])
     assert next(found).id == "1"
     with pytest.raises(InputError):
         next(found)
@@ -577,14 +578,14 @@ def test_annotations_go_with_a_passage_that_lies_elsewhere(tmp_path: Path) -> No
     one = {"offset": 0, "text": "one", "annotations": [{"locations": [{"offset": 0, "length": 3}], "text": "one"}]}
     two = {"offset": 0, "text": "two", "annotations": [{"locations": [{"offset": 0, "length": 3}], "text": "two"}]}
     path = save(tmp_path / "a.json", json.dumps({"id": "1", "passages": [one, two]}))
-    assert list(read_annotated([path])) == [Annotated("1", "one\ntwo", (Span(0, 3), Span(4, 7)))]
+    assert list(read_annotated([path])) == [Document("1", "one\ntwo", (Span(0, 3), Span(4, 7)))]
 
 
 # --- brat -------------------------------------------------------------------------------------
 
 
 def test_a_brat_folder_that_the_miner_reads_too() -> None:
-    expected = [Annotated("case1", "Aspirin helps.\n", (Span(0, 7, (), "Drug", "T1"),))]
+    expected = [Document("case1", "Aspirin helps.\n", (Span(0, 7, (), "Drug", "T1"),))]
     folder = FIXTURES / "brat"
     for source in (folder, folder / "case1.txt", folder / "case1.ann", f"{folder}/*.ann", f"{folder}/*"):
         assert list(read_annotated([source])) == expected
@@ -594,7 +595,7 @@ def test_a_brat_folder_that_the_miner_reads_too() -> None:
 def test_a_text_with_nothing_marked_has_an_empty_file_beside_it(tmp_path: Path) -> None:
     path = save(tmp_path / "a.txt", "MS [[hurts]].")
     save(tmp_path / "a.ann", "")
-    assert list(read_annotated([path])) == [Annotated("a", "MS [[hurts]].", ())]
+    assert list(read_annotated([path])) == [Document("a", "MS [[hurts]].", ())]
     (tmp_path / "a.ann").unlink()
     refuse(path, str(path), "there is no a.ann beside it; make an empty one if nothing is marked", Format.BRAT)
 
@@ -604,7 +605,7 @@ def test_a_wrapped_paragraph_keeps_its_offsets(tmp_path: Path) -> None:
     path = save(tmp_path / "a.txt", f"{start} heart\nfailure\n")
     save(tmp_path / "a.ann", "T1\tDisease 71 84\theart failure\n")
     assert list(read_annotated([path])) == [
-        Annotated("a", f"{start} heart failure\n", (Span(71, 84, (), "Disease", "T1"),))
+        Document("a", f"{start} heart failure\n", (Span(71, 84, (), "Disease", "T1"),))
     ]
 
 

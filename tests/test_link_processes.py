@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from kriss.link.linker import Linker
-from kriss.records import Mention
+from kriss.records import Excerpt
 from tests.train_fixtures import one_thread  # noqa: F401 - fixture
 
 WORDS = "heart attack kidney cold fever pain chest gastrosis neuritis shared alias unheard gene".split()
-MENTIONS = [Mention(f"{first} of ", second, f" and {first}.") for first in WORDS[:5] for second in WORDS]
+MENTIONS = [Excerpt(f"{first} of ", second, f" and {first}.") for first in WORDS[:5] for second in WORDS]
 
 
 @pytest.fixture(scope="module")

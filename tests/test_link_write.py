@@ -19,15 +19,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kriss.documents.marked import Format, read_annotated
+from kriss.documents.write import COLUMNS, OutputFormat, output, write_links
 from kriss.errors import ExistsError, InputError
-from kriss.link.documents import Annotated, Format, Span, read_annotated
-from kriss.link.write import COLUMNS, OutputFormat, output, write_links
-from kriss.records import Candidate, Evidence, Link, Mention
+from kriss.records import Candidate, Document, Evidence, Link, Mention, Span
 
 MINED = Evidence("mined", "MS", "In\tpatients with ", ' "relapsing"\nMS.', "PMC1", 17, 19)
 NAME = Evidence("name", "Mitral Valve Stenosis")
 TEXT = 'On "MS".\nMS\thurts;\r\nMS & <b>.'
-DOCUMENT = Annotated(
+DOCUMENT = Document(
     "7",
     TEXT,
     (Span(4, 6, ("GOLD",), "Disease", "T1"), Span(9, 11, (), "Disease"), Span(3, 11), Span(20, 22)),
@@ -46,19 +46,19 @@ def link(entity: str | None, span: Span = Span(0, 1), text: str = TEXT, **fields
 LINKS = [link("D009103", expanded="multiple sclerosis"), link(None), link("D008946"), link("X")]
 
 
-def written(format: OutputFormat, *linked: tuple[Annotated, list[Link]]) -> str:
+def written(format: OutputFormat, *linked: tuple[Document, list[Link]]) -> str:
     out = io.StringIO()
     write_links(linked, out, format)
     return out.getvalue()
 
 
-def read_again(content: str, folder: Path, format: OutputFormat, *, told: bool = False) -> list[Annotated]:
+def read_again(content: str, folder: Path, format: OutputFormat, *, told: bool = False) -> list[Document]:
     path = folder / f"links.{ {'bioc-xml': 'xml', 'bioc-json': 'json'}.get(format, format) }"
     path.write_bytes(content.encode())
     return list(read_annotated([path], Format(format) if told else None))
 
 
-def linked_spans(document: Annotated, links: list[Link], **keep: bool) -> tuple[Span, ...]:
+def linked_spans(document: Document, links: list[Link], **keep: bool) -> tuple[Span, ...]:
     """Return the spans that reading should give: the links' entities in the place of the gold ones."""
     return tuple(
         Span(
@@ -76,7 +76,7 @@ def linked_spans(document: Annotated, links: list[Link], **keep: bool) -> tuple[
 
 
 def test_jsonl_holds_everything() -> None:
-    content = written(OutputFormat.JSONL, (DOCUMENT, LINKS), (Annotated("8", "", ()), []))
+    content = written(OutputFormat.JSONL, (DOCUMENT, LINKS), (Document("8", "", ()), []))
     first, second = map(json.loads, content.splitlines())
     assert (first["id"], first["text"]) == ("7", TEXT)
     assert second == {"id": "8", "text": "", "mentions": []}
@@ -110,7 +110,7 @@ def test_jsonl_holds_everything() -> None:
 
 
 def test_pubtator_has_a_line_for_each_part_and_mention() -> None:
-    assert written(OutputFormat.PUBTATOR, (DOCUMENT, LINKS), (Annotated("8 b", "one\ntwo\nthree", ()), [])) == (
+    assert written(OutputFormat.PUBTATOR, (DOCUMENT, LINKS), (Document("8 b", "one\ntwo\nthree", ()), [])) == (
         '7|t|On "MS".\n7|a|MS hurts;  MS & <b>.\n'
         "7\t4\t6\tMS\tDisease\tD009103\n7\t9\t11\tMS\tDisease\t-1\n"
         '7\t3\t11\t"MS". MS\t\tD008946\n7\t20\t22\tMS\t\tX\n\n'
@@ -121,11 +121,11 @@ def test_pubtator_has_a_line_for_each_part_and_mention() -> None:
 @pytest.mark.parametrize("name", ["", " ", "a|b", "a\tb", "a\nb", "a\u2028b", " a", "a "])
 def test_an_id_that_pubtator_cannot_hold(name: str) -> None:
     with pytest.raises(InputError, match=r"cannot stand in PubTator.*write jsonl instead"):
-        written(OutputFormat.PUBTATOR, (Annotated(name, "x", ()), []))
+        written(OutputFormat.PUBTATOR, (Document(name, "x", ()), []))
 
 
 def test_bioc_xml_is_xml() -> None:
-    odd = Annotated('<a>&"', "MS\x01\r\n\x85]]>\ufffe", (Span(0, 2, (), '"&\t', "'\n\""),))
+    odd = Document('<a>&"', "MS\x01\r\n\x85]]>\ufffe", (Span(0, 2, (), '"&\t', "'\n\""),))
     content = written(OutputFormat.BIOC_XML, (DOCUMENT, LINKS), (odd, [link("A&B", odd.spans[0])]))
     collection = ET.fromstring(content)
     assert [child.tag for child in collection] == ["source", "date", "key", "document", "document"]
@@ -159,7 +159,7 @@ def test_bioc_json_is_json() -> None:
 
 
 def test_the_table_has_a_row_for_each_mention() -> None:
-    content = written(OutputFormat.TABLE, (DOCUMENT, LINKS), (Annotated("8", "x", ()), []))
+    content = written(OutputFormat.TABLE, (DOCUMENT, LINKS), (Document("8", "x", ()), []))
     rows = list(csv.reader(io.StringIO(content), dialect="excel-tab"))
     context = 'In patients with [[MS]] "relapsing" MS.'
     assert rows == [
@@ -181,8 +181,8 @@ def test_nothing_is_a_file_too(format: OutputFormat, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format", OutputFormat)
 def test_scores_that_are_no_numbers(format: OutputFormat) -> None:
-    empty = Link(Mention.bare("MS"), None, "", float("-inf"), float("nan"))
-    content = written(format, (Annotated("1", "MS", (Span(0, 2),)), [empty]))
+    empty = Link(Mention.at("MS", 0, 2), None, "", float("-inf"), float("nan"))
+    content = written(format, (Document("1", "MS", (Span(0, 2),)), [empty]))
     assert "nan" not in content.lower().replace("-inf", "nan").replace("infon", "")
 
 
@@ -194,11 +194,11 @@ def test_links_must_be_those_of_the_mentions(format: OutputFormat) -> None:
 
 @pytest.mark.parametrize("format", OutputFormat)
 def test_one_document_at_a_time(format: OutputFormat) -> None:
-    document = Annotated("1", "heart failure " * 4000, (Span(0, 5),))
+    document = Document("1", "heart failure " * 4000, (Span(0, 5),))
 
-    def stream() -> Iterator[tuple[Annotated, list[Link]]]:
+    def stream() -> Iterator[tuple[Document, list[Link]]]:
         for number in range(300):
-            yield Annotated(str(number), document.text + str(number), document.spans), [link("A")]
+            yield Document(str(number), document.text + str(number), document.spans), [link("A")]
 
     tracemalloc.start()
     with open(os.devnull, "w", encoding="utf-8") as out:  # noqa: PTH123
@@ -221,7 +221,7 @@ ids = words.filter(
 
 
 @st.composite
-def linked_documents(draw: st.DrawFn) -> tuple[Annotated, list[Link]]:
+def linked_documents(draw: st.DrawFn) -> tuple[Document, list[Link]]:
     text = draw(st.text(letters, max_size=40).filter(lambda text: text.strip() or not text))
     spans, links = [], []
     places = st.tuples(st.integers(0, len(text)), st.integers(0, len(text))).map(lambda pair: tuple(sorted(pair)))
@@ -229,11 +229,11 @@ def linked_documents(draw: st.DrawFn) -> tuple[Annotated, list[Link]]:
         if text[start:end].strip():
             spans.append(Span(start, end, (), draw(st.just("") | words), draw(st.just("") | words)))
             links.append(link(draw(st.none() | ids), spans[-1], text))
-    return Annotated(draw(words.filter(lambda word: "|" not in word)), text, tuple(spans)), links
+    return Document(draw(words.filter(lambda word: "|" not in word)), text, tuple(spans)), links
 
 
 def round_trip(
-    linked: list[tuple[Annotated, list[Link]]],
+    linked: list[tuple[Document, list[Link]]],
     folder: Path,
     format: OutputFormat,
     as_read: Callable[[str], str] = lambda text: text,
@@ -244,7 +244,7 @@ def round_trip(
         return
     found = read_again(content, folder, format)
     assert found == [
-        Annotated(document.id, as_read(document.text), linked_spans(document, links, **keep))
+        Document(document.id, as_read(document.text), linked_spans(document, links, **keep))
         for document, links in linked
     ]
 
@@ -254,21 +254,21 @@ many = st.lists(linked_documents(), max_size=3)
 
 @given(many)
 def test_jsonl_is_read_again(
-    tmp_path_factory: pytest.TempPathFactory, linked: list[tuple[Annotated, list[Link]]]
+    tmp_path_factory: pytest.TempPathFactory, linked: list[tuple[Document, list[Link]]]
 ) -> None:
     round_trip(linked, tmp_path_factory.mktemp("links"), OutputFormat.JSONL)
 
 
 @given(many)
 def test_bioc_json_is_read_again(
-    tmp_path_factory: pytest.TempPathFactory, linked: list[tuple[Annotated, list[Link]]]
+    tmp_path_factory: pytest.TempPathFactory, linked: list[tuple[Document, list[Link]]]
 ) -> None:
     round_trip(linked, tmp_path_factory.mktemp("links"), OutputFormat.BIOC_JSON)
 
 
 @given(many)
 def test_bioc_xml_is_read_again(
-    tmp_path_factory: pytest.TempPathFactory, linked: list[tuple[Annotated, list[Link]]]
+    tmp_path_factory: pytest.TempPathFactory, linked: list[tuple[Document, list[Link]]]
 ) -> None:
     def as_xml(text: str) -> str:  # what XML has no place for
         return "".join(
@@ -280,7 +280,7 @@ def test_bioc_xml_is_read_again(
 
 @given(many)
 def test_pubtator_is_read_again(
-    tmp_path_factory: pytest.TempPathFactory, linked: list[tuple[Annotated, list[Link]]]
+    tmp_path_factory: pytest.TempPathFactory, linked: list[tuple[Document, list[Link]]]
 ) -> None:
     def as_lines(text: str) -> str:
         title, end, body = text.partition("\n")
@@ -294,10 +294,10 @@ def test_pubtator_is_read_again(
 
 
 def test_the_id_of_a_file_whose_name_has_blanks_is_read_again(tmp_path: Path) -> None:
-    document = Annotated("my notes 2", "MS hurts.", (Span(0, 2),))
+    document = Document("my notes 2", "MS hurts.", (Span(0, 2),))
     for format in (one for one in OutputFormat if one not in (OutputFormat.TABLE, OutputFormat.PREDICTIONS)):
         found = read_again(written(format, (document, [link("C1")])), tmp_path, format)
-        assert found == [Annotated("my notes 2", "MS hurts.", (Span(0, 2, ("C1",)),))]
+        assert found == [Document("my notes 2", "MS hurts.", (Span(0, 2, ("C1",)),))]
 
 
 # --- Where it is written to -------------------------------------------------------------------

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kriss.errors import DamagedError
-from kriss.index.ngram_files import spelling_key
-from kriss.index.ngrams import FILES, NgramIndex, build
+from kriss.rank.ngram_files import spelling_key
+from kriss.rank.ngrams import FILES, NgramIndex, build
 
 Names = list[tuple[str, int]]
 
@@ -153,8 +153,8 @@ def test_an_index_of_no_names(tmp_path: Path) -> None:
 def test_the_same_names_give_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = sorted(made_up_names(400, 2), key=lambda name: name[1])
     facts = build(tmp_path / "a", table(names))
-    monkeypatch.setattr("kriss.index.ngram_files._BATCH", 100)
-    monkeypatch.setattr("kriss.index.ngram_files._BLOCK", 1000)
+    monkeypatch.setattr("kriss.rank.ngram_files._BATCH", 100)
+    monkeypatch.setattr("kriss.rank.ngram_files._BLOCK", 1000)
     assert build(tmp_path / "b", table(names)) == facts
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == sorted(FILES)
     assert all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in FILES)

@@ -13,15 +13,14 @@ from benchmarks.peers import export, quickumls_link, scispacy_link
 from scipy import sparse
 
 from kriss.evaluate.predictions import read_predictions, write_predictions
-from kriss.link.documents import Annotated, Span
 from kriss.ontology import Ontology
-from kriss.records import Entity
+from kriss.records import Document, Entity, Span
 from tests.conftest import build, write_jsonl
 
 COLUMNS = "cui lat ts lui stt sui ispref aui saui scui sdui sab tty code str srl suppress cvf".split()
 """Those of MRCONSO, as QuickUMLS names them."""
 TEXT = "Huntington disease (HD) and\nbreast  cancer."
-DOCUMENT = Annotated(
+DOCUMENT = Document(
     "7",
     TEXT,
     (
@@ -90,7 +89,7 @@ def test_gold_is_read_by_type(tmp_path: Path) -> None:
 
 
 def test_a_part_of_a_document_is_asked_by_its_place_in_the_whole() -> None:
-    [one] = export.queries([Annotated("7", "the gout", (Span(4, 8, ("D006073",)),), offset=100)])
+    [one] = export.queries([Document("7", "the gout", (Span(4, 8, ("D006073",)),), offset=100)])
     assert (one.start, one.end, one.text[one.start - one.offset : one.end - one.offset]) == (104, 108, "gout")
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kriss.encoder.pairs import Option, PairConfig
 from kriss.errors import ConfigError, DamagedError
-from kriss.records import Entity, Mention
+from kriss.records import Entity, Excerpt
 from kriss.rerank.config import PRESETS, RerankConfig, check, preset
 from kriss.rerank.losses import rerank_loss
 from kriss.rerank.model import CrossEncoder
@@ -23,9 +23,9 @@ from tests.train_fixtures import one_thread
 __all__ = ["one_thread"]
 
 SMALL = PairConfig(window=24, reference_window=24, prototype_window=16)
-MENTION = Mention("the patient had chronic ", "renal failure", " and pain")
-HEART = Option(Entity("X", "heart attack", ("cold",), ("disease",)), Mention("acute ", "chest pain", " of the heart"))
-KIDNEY = Option(Entity("Y", "kidney disease", (), (), ("A 1",), "blood"), Mention.bare("renal disease"))
+MENTION = Excerpt("the patient had chronic ", "renal failure", " and pain")
+HEART = Option(Entity("X", "heart attack", ("cold",), ("disease",)), Excerpt("acute ", "chest pain", " of the heart"))
+KIDNEY = Option(Entity("Y", "kidney disease", (), (), ("A 1",), "blood"), Excerpt.bare("renal disease"))
 
 
 def loaded(model: Path, config: PairConfig = SMALL) -> CrossEncoder:
@@ -111,8 +111,8 @@ def test_pairs_come_in_order_and_the_candidate_has_type_1(tiny_model: Path) -> N
 )
 def test_a_mention_stays_whole_while_it_fits(tiny_model: Path, left: list[str], size: int, many: int) -> None:
     model = loaded(tiny_model)
-    mention = Mention(" ".join([*left, ""]), " ".join(["gene"] * size), " of it" * many)
-    prototype = Mention("the " * many, " ".join(["drug"] * min(size, 12)), "")
+    mention = Excerpt(" ".join([*left, ""]), " ".join(["gene"] * size), " of it" * many)
+    prototype = Excerpt("the " * many, " ".join(["drug"] * min(size, 12)), "")
     entity = Entity("X", "kidney", tuple(f"alias {number}" for number in range(many)), definition="blood " * many)
     [ids] = model.pairs([mention], [[Option(entity, prototype)]]).ids
     text = words(model, ids)

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from kriss.errors import ConfigError, DamagedError
 from kriss.index.layout import VECTORS
-from kriss.index.query import query_vectors
 from kriss.index.vectors import Index
 from kriss.link.linker import Linker
 from kriss.mine.store import open_mentions
+from kriss.names import name_key
+from kriss.rank.query import query_vectors
 from kriss.rerank import candidates as search
 from kriss.rerank import examples as stage
 from kriss.rerank.config import RerankConfig
 from kriss.rerank.examples import Example, ExampleMaker, Labeled, build_examples, chosen, read_labeled
-from kriss.train.names import name_key
 from tests.conftest import contents
 from tests.train_fixtures import one_thread, world
 

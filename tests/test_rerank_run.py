@@ -18,8 +18,7 @@ from kriss.encoder.pairs import Option
 from kriss.encoder.windows import Sequences
 from kriss.errors import ConfigError, DamagedError, ExistsError, InputError, KrissError, WrongKindError
 from kriss.link.linker import Linker
-from kriss.link.spans import Annotated, Span
-from kriss.records import Mention
+from kriss.records import Document, Excerpt, Span
 from kriss.rerank import examples as stage
 from kriss.rerank import run as loop
 from kriss.rerank.candidates import Seen
@@ -199,7 +198,7 @@ class Fixed:
     def __init__(self, *scores: float) -> None:
         self._scores = scores
 
-    def pairs(self, mentions: list[Mention], options: list[list[Option]]) -> Sequences:
+    def pairs(self, mentions: list[Excerpt], options: list[list[Option]]) -> Sequences:
         return Sequences([[0] for some in options for _ in some], [], 0)
 
     def scores(self, pairs: Sequences) -> Any:
@@ -210,7 +209,7 @@ class Fixed:
 def test_dev_scores_by_hand(linker: Linker) -> None:
     seen = tuple(Seen(int(linker.prototypes.entity[row]), row) for row in (0, 60, 120))
     assert len({one.entity for one in seen}) == 3
-    mention = Mention("left ", "name", " right")
+    mention = Excerpt("left ", "name", " right")
     examples = stage.Examples(
         stage._table(
             stage.Example(replace(mention, masked=masked), "name", "d", False, seen[:count], gold)
@@ -287,7 +286,7 @@ def test_labeled_mentions_come_first(tiny_model: Path, linker: Linker, tmp_path:
     ids: list[tuple[str, ...]] = [(linker.ontology.id_at(row),) for row in range(6)]
     ids[4], ids[5] = ("X:404",), (*ids[5], *ids[0])  # one that nobody knows, and one of two
     spans = tuple(Span(start, end, some) for (start, end), some in zip(places, ids, strict=True))
-    gold = labeled_by_hand([Annotated("paper", text, spans)], linker)
+    gold = labeled_by_hand([Document("paper", text, spans)], linker)
     assert [(one.entity, one.document, one.mention.surface) for one in gold] == [
         (row, "paper", names[row]) for row in range(4)
     ]

@@ -26,11 +26,11 @@ from kriss.encoder.pairs import Option, PairConfig, Pairs
 from kriss.encoder.quantize import quantize
 from kriss.encoder.windows import Sequences
 from kriss.errors import ArtifactError, ConfigError, DamagedError, DriftError, ExistsError
-from kriss.index.logistic import Logistic
-from kriss.link.rerank import Blend, Reranker, blended, lead
-from kriss.link.search import Hit
 from kriss.mine.store import open_mentions
-from kriss.records import Entity, Mention
+from kriss.rank.logistic import Logistic
+from kriss.rank.rerank import Blend, Reranker, blended, lead
+from kriss.rank.search import Hit
+from kriss.records import Entity, Excerpt
 from kriss.rerank import export
 from kriss.rerank.attach import attach
 from kriss.rerank.config import RerankConfig
@@ -44,7 +44,7 @@ from tests.train_fixtures import one_thread, world
 __all__ = ["one_thread"]
 
 FIT = Logistic(0.0, 1.0, 1.0)
-MENTION = Mention("had a ", "cold", " for days")
+MENTION = Excerpt("had a ", "cold", " for days")
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_graphs_give_the_scores_of_torch_in_any_company(tiny_model: Path, tmp_pa
     model = CrossEncoder.from_pretrained(str(tiny_model), PairConfig(24, 24, 16))
     model.save(tmp_path)
     options = [
-        Option(Entity(f"E{n}", "name " * n, definition="of a kind"), Mention("an ", "old " * n, " one"))
+        Option(Entity(f"E{n}", "name " * n, definition="of a kind"), Excerpt("an ", "old " * n, " one"))
         for n in range(1, 9)
     ]
     mentions = [replace(MENTION, left="so " * n) for n in range(6)]
@@ -152,7 +152,7 @@ class Fixed:
 
 
 def case(scores: list[float], gold: int, likely: float, *, known: bool = False) -> tuple[Labeled, Case]:
-    option = Option(Entity("E", "x"), Mention.bare("x"))
+    option = Option(Entity("E", "x"), Excerpt.bare("x"))
     figures = np.array(scores)
     return Labeled(0, "d", MENTION), Case([option] * len(scores), figures, figures, gold, likely, known)
 
@@ -246,8 +246,8 @@ def test_candidates_are_ordered_as_the_equation_says(trained: tuple[Path, Path])
             shown = candidate.evidence
             row = plain.ontology.row_of(candidate.entity)
             assert row is not None
-            options.append(Option(plain.ontology.at(row), Mention(shown.left, shown.surface, shown.right)))
-        cross = model.scores(model.pairs([before.mention], [options])).astype(np.float64)
+            options.append(Option(plain.ontology.at(row), Excerpt(shown.left, shown.surface, shown.right)))
+        cross = model.scores(model.pairs([before.mention.excerpt()], [options])).astype(np.float64)
         scores = blended(np.array([one.score for one in before.candidates[:4]]), cross, blend.weight)
         ranked = np.argsort(-scores, kind="stable")
         if blend.precision == "fp32":
@@ -296,8 +296,8 @@ def test_what_a_person_said_stays_first(trained: tuple[Path, Path], tmp_path: Pa
     folder = shutil.copytree(trained[0], tmp_path / "linker")
     weighing(folder, weight=5.0, candidates=8)
     linker = Linker.load(folder, threads=1, rerank=True, rerank_sure=2.0)
-    new = Mention("an ", "unheard ailment", " of our own")
-    known = [Mention("some ", f"odd thing {n}", " there") for n in range(8)]
+    new = Excerpt("an ", "unheard ailment", " of our own")
+    known = [Excerpt("some ", f"odd thing {n}", " there") for n in range(8)]
     linker.add(new, "NEW:1", name="unheard ailment")
     for n, mention in enumerate(known):
         linker.add(mention, linker.ontology.id_at(n))
@@ -331,7 +331,7 @@ def test_a_graph_that_orders_otherwise_is_not_used(
 ) -> None:
     model = CrossEncoder.from_pretrained(str(tiny_model), PairConfig(24, 24, 16))
     model.save(tmp_path)
-    options = [Option(Entity(f"E{n}", "name " * n), Mention.bare("old " * n)) for n in range(1, 9)]
+    options = [Option(Entity(f"E{n}", "name " * n), Excerpt.bare("old " * n)) for n in range(1, 9)]
     pairs = model.pairs([MENTION] * 4, [options] * 4)
     real, trace = quantize, graph_of
 

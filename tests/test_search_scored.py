@@ -6,19 +6,19 @@ from pathlib import Path
 
 import numpy as np
 
-from kriss.index.query import query_vectors
 from kriss.link.linker import Linker
-from kriss.records import Mention
+from kriss.rank.query import query_vectors
+from kriss.records import Excerpt
 
 
 def test_together_they_score_as_by_brute_force(taught: Path) -> None:
     linker = Linker.load(taught, threads=1)
     rows = [5, 0, 3, 1]
     for number, row in enumerate([3, 0, 3, 5]):  # not in the order of the ontology
-        linker.add(Mention("an odd ", f"word {number}", " here"), linker.ontology.id_at(row))
-    gone = linker.add(Mention.bare("gone"), linker.ontology.id_at(1))
+        linker.add(Excerpt("an odd ", f"word {number}", " here"), linker.ontology.id_at(row))
+    gone = linker.add(Excerpt.bare("gone"), linker.ontology.id_at(1))
     linker.remove(gone)
-    [query] = query_vectors(linker.encoder, [Mention("the ", "word 2", " hurts")], 0.5)
+    [query] = query_vectors(linker.encoder, [Excerpt("the ", "word 2", " hurts")], 0.5)
     learned = linker.learned.now()
     found = linker.search._scored(query, rows, learned)
     assert sorted(int(hit.entity) for hit in found) == sorted(rows)

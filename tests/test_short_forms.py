@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kriss import Linker, Mention, Ontology
+from kriss import Linker, Ontology
 from kriss.cli import run
 from kriss.errors import DamagedError
 from kriss.index.build import build_linker
 from kriss.index.config import IndexConfig
-from kriss.index.short_forms import FILE, explained, looks_like_one, short_forms
+from kriss.rank.short_forms import FILE, explained, looks_like_one, short_forms
+from kriss.records import Excerpt
 
 ENTITIES = [
     {"id": "1", "name": "overactive bladder", "aliases": ["bladder pain"]},
@@ -91,7 +92,7 @@ def test_dev_mentions_have_no_say(tmp_path: Path) -> None:
     ],
 )
 def test_what_stands_beside_a_name(left: str, surface: str, right: str, expected: list[tuple[str, bool]]) -> None:
-    assert explained(Mention(left, surface, right)) == expected
+    assert explained(Excerpt(left, surface, right)) == expected
 
 
 @pytest.mark.parametrize("text", ["", "a", "A", "XI", "B6", "5%", "p=0.05A", "-AB", "Sigma", "mg", "\x00A"])
@@ -110,29 +111,29 @@ def linker(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 def test_a_linker_reads_them_where_the_document_does_not_say(linker: Path) -> None:
     one = Linker.load(linker, threads=1)
-    [link] = one.link([Mention("Symptoms of ", "OAB", " are fever.")])
+    [link] = one.link([Excerpt("Symptoms of ", "OAB", " are fever.")])
     assert (link.expanded, link.mention.surface) == ("overactive bladder", "OAB")
     assert link.candidates[0].entity == "1"
-    [plain] = one.with_options(short_forms=False).link([Mention("Symptoms of ", "OAB", " are fever.")])
+    [plain] = one.with_options(short_forms=False).link([Excerpt("Symptoms of ", "OAB", " are fever.")])
     assert plain.expanded == ""
-    [defined] = one.link([Mention("Some obvious artery bleeding (OAB) and ", "OAB", ".")])
+    [defined] = one.link([Excerpt("Some obvious artery bleeding (OAB) and ", "OAB", ".")])
     assert defined.expanded == "obvious artery bleeding"  # the document has its own
     without = one.with_options(abbreviations=False)
     [defined, not_defined] = without.link([defined.mention, link.mention])
     assert (defined.expanded, not_defined.expanded) == ("", "overactive bladder")
-    [other_case, masked] = one.link([Mention.bare("oab"), Mention("A ", "OAB", "", masked=True)])
-    assert (other_case.expanded, masked.expanded) == ("", "")
+    [other_case] = one.link([Excerpt.bare("oab")])
+    assert other_case.expanded == ""
 
 
 def test_what_a_person_taught_goes_first(linker: Path, tmp_path: Path) -> None:
     import shutil
 
     one = Linker.load(shutil.copytree(linker, tmp_path / "linker"), threads=1)
-    one.add(Mention("Signs of ", "OAB", "."), "5")
-    [link] = one.link([Mention("Signs of ", "OAB", ".")])
+    one.add(Excerpt("Signs of ", "OAB", "."), "5")
+    [link] = one.link([Excerpt("Signs of ", "OAB", ".")])
     assert (link.entity, link.expanded) == ("5", "")
     for options in ({"mode": "self-supervised"}, {"ids": ("1", "2")}):  # where that does not count
-        [link] = one.with_options(**options).link([Mention("Signs of ", "OAB", ".")])
+        [link] = one.with_options(**options).link([Excerpt("Signs of ", "OAB", ".")])
         assert (link.entity, link.expanded) == ("1", "overactive bladder")
 
 
@@ -160,7 +161,7 @@ def test_from_the_command_line(linker: Path, capsys: pytest.CaptureFixture[str],
 def test_a_damaged_file_is_refused(linker: Path, tmp_path: Path, content: str) -> None:
     import shutil
 
-    from kriss.index.short_forms import read_short_forms
+    from kriss.rank.short_forms import read_short_forms
 
     folder = shutil.copytree(linker, tmp_path / "linker")
     (folder / FILE).write_text(content, encoding="utf-8")

@@ -17,7 +17,7 @@ def test_exported_names() -> None:
         "KrissError",
         "Link",
         "Linker",
-        "Mention",
+        "Excerpt",
         "Ontology",
         "OntologyConfig",
         "__version__",

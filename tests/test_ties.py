@@ -8,9 +8,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from kriss.index.hierarchy import Hierarchy
-from kriss.link.search import Hit
-from kriss.link.ties import LOOKED_AT, Ties
+from kriss.rank.hierarchy import Hierarchy
+from kriss.rank.search import Hit
+from kriss.rank.ties import LOOKED_AT, Ties
 
 MINED, NAME = 0, 1
 PARENTS: dict[int, list[int]] = {0: [], 1: [0], 2: [1], 3: [], 4: [4]}

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from kriss.encoder.model import Encoder
 from kriss.encoder.windows import Windows
-from kriss.records import Entity, Mention
+from kriss.names import name_key
+from kriss.records import Entity, Excerpt
 from kriss.train.batches import Sampler, prefetched, tokenized
 from kriss.train.config import TrainConfig
 from kriss.train.dev import DevScore, DevSet
 from kriss.train.examples import TrainingSet
-from kriss.train.names import divide, kept_keys, name_key
+from kriss.train.names import divide, kept_keys
 from kriss.train.neighbours import KEPT, by_encoder, by_names
 from tests.train_fixtures import BARE, one_thread, tiny_config, world
 
@@ -42,7 +43,7 @@ def windows(tiny_model: Path) -> Windows:
     return Encoder.from_pretrained(config.model, config.encoder()).windows
 
 
-def batch_of(sampler: Sampler, step: int) -> tuple[list[int], list[Mention], list[Entity]]:
+def batch_of(sampler: Sampler, step: int) -> tuple[list[int], list[Excerpt], list[Entity]]:
     rows = sampler.entities_at(step)
     return rows, sampler.mentions_at(step, rows, 0), sampler.references_at(step, rows, 0)
 
@@ -158,7 +159,7 @@ def test_pairs_are_two_mentions_of_one_entity(tiny_model: Path) -> None:
                 assert one != other or len(own) == 1
             else:
                 names = examples.names(row).seen
-                assert {one, other} <= {Mention.bare(name) for name in names}
+                assert {one, other} <= {Excerpt.bare(name) for name in names}
                 assert one != other or len(names) == 1
 
 
@@ -286,7 +287,7 @@ def looks_like(surfaces: Sequence[str]) -> NDArray[np.float32]:
 class Letters:
     """An encoder that counts letters."""
 
-    def mentions(self, mentions: Sequence[Mention], size: int = 64) -> NDArray[np.float32]:
+    def mentions(self, mentions: Sequence[Excerpt], size: int = 64) -> NDArray[np.float32]:
         return looks_like([mention.surface for mention in mentions])
 
     def references(self, entities: Sequence[Entity], size: int = 64) -> NDArray[np.float32]:
@@ -350,7 +351,7 @@ class Table:
         found = draw.integers(-2, 3, size=self._width).astype(np.float32)
         return found * np.float32("nan") if self._spoiled else found
 
-    def mentions(self, mentions: Sequence[Mention], size: int = 64) -> NDArray[np.float32]:
+    def mentions(self, mentions: Sequence[Excerpt], size: int = 64) -> NDArray[np.float32]:
         return np.stack([self.vector(mention) for mention in mentions])
 
     def references(self, entities: Sequence[Entity], size: int = 64) -> NDArray[np.float32]:

@@ -24,7 +24,7 @@ from kriss.artifacts import open_artifact
 from kriss.cli import run
 from kriss.cli.train import _config
 from kriss.encoder.model import Encoder
-from kriss.records import Mention
+from kriss.records import Excerpt
 from kriss.train import gradients, neighbours
 from kriss.train import log as logs
 from kriss.train import run as loop
@@ -209,7 +209,7 @@ def test_training_raises_the_dev_score(tiny_model: Path, tmp_path: Path, capsys:
     assert run(["train", "score", str(out), *folders, "--queries", "40", "--entities", "60", "--untrained"]) == 0
     assert f"top-1 {before.at['masked'][1]:.3f}" in capsys.readouterr().out
     assert run(["verify", str(out)]) == 0
-    assert Encoder.load(out).mentions([Mention("a ", "gastritis", " of")]).shape == (1, 32)
+    assert Encoder.load(out).mentions([Excerpt("a ", "gastritis", " of")]).shape == (1, 32)
 
 
 def assert_is_png(path: Path) -> None:

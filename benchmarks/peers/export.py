@@ -15,9 +15,8 @@ from typing import Any
 from kriss.evaluate.datasets import gold
 from kriss.evaluate.gold import gold_mentions
 from kriss.evaluate.predictions import Prediction, Scored
-from kriss.files import clean
-from kriss.link.documents import Annotated
-from kriss.records import Entity
+from kriss.names import clean
+from kriss.records import Document, Entity
 
 TOP = 64
 _SAME = 1e-6
@@ -39,7 +38,7 @@ class Query:
     """Where in its document the text begins."""
 
 
-def read_gold(source: str, types: Sequence[str] = (), data: Path | None = None) -> list[Annotated]:
+def read_gold(source: str, types: Sequence[str] = (), data: Path | None = None) -> list[Document]:
     """Return the documents of a dataset's split or of files, with the mentions of some types, or with all."""
     return [
         replace(document, spans=tuple(span for span in document.spans if not types or span.type in types))
@@ -47,7 +46,7 @@ def read_gold(source: str, types: Sequence[str] = (), data: Path | None = None) 
     ]
 
 
-def queries(documents: Iterable[Annotated]) -> list[Query]:
+def queries(documents: Iterable[Document]) -> list[Query]:
     """Return the mentions that have an entity, each place in a document once."""
     found: dict[tuple[str, int, int], Query] = {}
     for document in documents:

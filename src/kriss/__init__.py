@@ -22,19 +22,22 @@ if TYPE_CHECKING:
     from kriss.index.config import IndexConfig
     from kriss.link.linker import Linker
     from kriss.ontology import Ontology, OntologyConfig, build_ontology
-    from kriss.records import Candidate, Entity, Evidence, Link, Mention
+    from kriss.records import Candidate, Document, Entity, Evidence, Excerpt, Link, Mention, Span
 
 __version__ = "0.1.0"
 
 _HOME = {
     "Candidate": "kriss.records",
+    "Document": "kriss.records",
+    "Mention": "kriss.records",
+    "Span": "kriss.records",
     "Entity": "kriss.records",
     "Evidence": "kriss.records",
     "IndexConfig": "kriss.index.config",
     "KrissError": "kriss.errors",
     "Link": "kriss.records",
     "Linker": "kriss.link.linker",
-    "Mention": "kriss.records",
+    "Excerpt": "kriss.records",
     "Ontology": "kriss.ontology",
     "OntologyConfig": "kriss.ontology",
     "build_linker": "kriss.index.build",
@@ -43,8 +46,10 @@ _HOME = {
 
 __all__ = [
     "Candidate",
+    "Document",
     "Entity",
     "Evidence",
+    "Excerpt",
     "IndexConfig",
     "KrissError",
     "Link",
@@ -52,6 +57,7 @@ __all__ = [
     "Mention",
     "Ontology",
     "OntologyConfig",
+    "Span",
     "__version__",
     "build_linker",
     "build_ontology",

@@ -120,11 +120,6 @@ def find_line(path: Path, matches: Callable[[bytes], bool], nth: int = 1) -> int
     return None
 
 
-def clean(text: str) -> str:
-    """Return the text with every run of white space as one blank, and none at the ends."""
-    return " ".join(text.split())
-
-
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
     """Turn what gzip says about a truncated or damaged file into a sentence with its name."""

@@ -7,6 +7,9 @@ from typing import Literal
 
 from kriss.errors import InputError
 
+REACH = 2048
+"""Characters on each side that an excerpt has at most: more than any window of an encoder shows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entity:
@@ -32,11 +35,38 @@ class Entity:
 
 
 @dataclass(frozen=True, slots=True)
-class Mention:
-    """A stretch of text that may mean an entity, with what stands on both sides of it.
+class Span:
+    """A mention as a file marks it: from `start` up to, not including, `end`, in characters of the text."""
 
-    >>> Mention.at("Patients with MS relapsed.", 14, 16)
-    Mention(left='Patients with ', surface='MS', right=' relapsed.', masked=False)
+    start: int
+    end: int
+    entities: tuple[str, ...] = ()
+    """The entities it means, if the file says so; none for a mention that is not in the ontology."""
+    type: str = ""
+    id: str = ""
+    name: str = ""
+    """What the entity is called, if the file says so: with it, one that a linker does not have can be added."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One text, and the mentions that are marked in it. Offsets anywhere in kriss count the characters of `text`."""
+
+    id: str
+    text: str
+    spans: tuple[Span, ...] = ()
+    offset: int = 0
+    """Where in its document the text begins, if it is a part of one."""
+    ordinal: int = 0
+    """The index of the record within its file, from 0; records without text have one too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A mention cut out of its text, with as much on both sides as an encoder or a reader looks at.
+
+    >>> Mention.at("Patients with MS relapsed.", 14, 16).excerpt()
+    Excerpt(left='Patients with ', surface='MS', right=' relapsed.', masked=False)
     """
 
     left: str
@@ -46,16 +76,44 @@ class Mention:
     """Whether the encoder is to see a mask in the place of the surface."""
 
     @classmethod
-    def at(cls, text: str, start: int, end: int) -> Mention:
-        """Return the mention between two character offsets of a text."""
-        if not 0 <= start < end <= len(text):
-            raise InputError(f"the span from {start} to {end} does not lie in its text of {len(text)} characters")
-        return cls(text[:start], text[start:end], text[end:])
-
-    @classmethod
-    def bare(cls, name: str) -> Mention:
+    def bare(cls, name: str) -> Excerpt:
         """Return a name without any context."""
         return cls("", name, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A stretch of a document that may mean an entity: the document and two offsets, so that a million are small.
+
+    >>> Mention.at("Patients with MS relapsed.", 14, 16).surface
+    'MS'
+    """
+
+    document: Document
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        size = len(self.document.text)
+        if not 0 <= self.start < self.end <= size:
+            named = f"document '{self.document.id}': " if self.document.id else ""
+            what = f"the span from {self.start} to {self.end}"
+            raise InputError(f"{named}{what} does not lie in its text of {size} characters")
+
+    @classmethod
+    def at(cls, text: str, start: int, end: int) -> Mention:
+        """Return the mention between two character offsets of a text."""
+        return cls(Document("", text), start, end)
+
+    @property
+    def surface(self) -> str:
+        """The text that is marked."""
+        return self.document.text[self.start : self.end]
+
+    def excerpt(self, reach: int = REACH) -> Excerpt:
+        """Return the mention with so many characters on each side."""
+        text = self.document.text
+        return Excerpt(text[max(0, self.start - reach) : self.start], self.surface, text[self.end : self.end + reach])
 
 
 EvidenceKind = Literal["mined", "name", "gold"]
@@ -102,12 +160,3 @@ class Link:
     """The likeliest first; also given where `entity` is None."""
     expanded: str = ""
     """The long form of an abbreviation that the document or the mined text explains, if it was read as that."""
-
-
-def folded(name: str) -> str:
-    """Return a name as two are compared that may differ in case and white space.
-
-    >>> folded("Breast  Cancer")
-    'breast cancer'
-    """
-    return " ".join(name.casefold().split())

@@ -9,12 +9,12 @@ import typer
 
 from kriss.cli.console import StageProgress
 from kriss.cli.extras import need_training
+from kriss.records import Document
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kriss.evaluate.predictions import Prediction
-    from kriss.link.spans import Annotated as AnnotatedDocument
 
 _STYLE: dict[str, Any] = {"no_args_is_help": True, "rich_markup_mode": None}
 app = typer.Typer(help="Link by the systems that the paper compares with.", **_STYLE)
@@ -174,7 +174,7 @@ def link_blink(
     if cross:
         from kriss.artifacts import open_artifact
         from kriss.encoder.cross import OnnxCrossEncoder
-        from kriss.link.rerank import Blend
+        from kriss.rank.rerank import Blend
 
         reader = OnnxCrossEncoder(open_artifact(cross, "reranker").path, Blend.load(cross).precision)
     with Encoded() as progress:
@@ -220,7 +220,7 @@ def medlinker(
     _write(found, out, force=force)
 
 
-def _documents(source: str, data: Path | None) -> list[AnnotatedDocument]:
+def _documents(source: str, data: Path | None) -> list[Document]:
     from kriss.evaluate.datasets import gold
 
     return gold(source, data)

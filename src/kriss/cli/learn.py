@@ -96,8 +96,8 @@ def add(
     document: Annotated[str, typer.Option(metavar="ID", help="Where the text is from, as shown in the evidence.")] = "",
 ) -> None:
     """Learn one example."""
+    from kriss.documents.bracketed import parse_bracketed
     from kriss.errors import InputError
-    from kriss.link.bracketed import parse_bracketed
     from kriss.link.linker import Linker
     from kriss.records import Mention
 
@@ -145,9 +145,9 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace the file at --out.")] = False,
 ) -> None:
     """Write what was learned as JSON lines, which 'kriss learn' reads again."""
+    from kriss.documents.write import output
     from kriss.link.learn import exported
     from kriss.link.linker import Linker
-    from kriss.link.write import output
 
     loaded = Linker.load(linker)
     with output(out, force=force) as stream:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kriss.records import Document
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kriss.link.documents import Format
+    from kriss.documents.marked import Format
+    from kriss.documents.write import Linked, OutputFormat
     from kriss.link.linker import Linker
-    from kriss.link.spans import Annotated as AnnotatedDocument
-    from kriss.link.write import Linked, OutputFormat
 
 LinkerFolder = Annotated[Path, typer.Argument(metavar="LINKER", help="A linker written by 'kriss index'.")]
 Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write the links.  [default: standard output]")]
@@ -148,8 +149,8 @@ def annotate(
     force: Force = False,
 ) -> None:
     """Find mentions in text and link them: by the ontology's names and learned examples, or by spaCy."""
+    from kriss.documents.problems import Problems
     from kriss.link.annotate import Dictionary, SpacyEntities, annotated
-    from kriss.mine.documents import Problems
 
     asked = _options(context, abbreviations, short_forms, ngrams, broader, ties, types, ids, threshold, gold, mode)
     options = asked | _reranking(rerank, rerank_top, rerank_sure)
@@ -167,15 +168,15 @@ def annotate(
 
 def _write(
     linker: Linker,
-    documents: Iterable[AnnotatedDocument],
+    documents: Iterable[Document],
     out: Path | None,
     to: OutputFormat,
     top: int,
     *,
     force: bool,
 ) -> None:
+    from kriss.documents.write import output, write_links
     from kriss.link.run import link_documents
-    from kriss.link.write import output, write_links
 
     counts = {"documents": 0, "mentions": 0, "linked": 0}
 
@@ -248,8 +249,8 @@ def _options(
 
 def input_format(name: str | None) -> Format | None:
     """Return the format that an option names."""
+    from kriss.documents.marked import Format
     from kriss.errors import ConfigError
-    from kriss.link.documents import Format
 
     if name is not None and name not in list(Format):
         raise ConfigError(f"--format is one of {', '.join(Format)}, not '{name}'")
@@ -257,8 +258,8 @@ def input_format(name: str | None) -> Format | None:
 
 
 def _output_format(name: str) -> OutputFormat:
+    from kriss.documents.write import OutputFormat
     from kriss.errors import ConfigError
-    from kriss.link.write import OutputFormat
 
     if name not in list(OutputFormat):
         raise ConfigError(f"--to is one of {', '.join(OutputFormat)}, not '{name}'")

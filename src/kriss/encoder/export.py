@@ -31,7 +31,7 @@ from kriss.encoder.session import PARTS, Part, Precision, onnx_file, open_graph
 from kriss.encoder.settings import SETTINGS
 from kriss.encoder.windows import Batch, Sequences
 from kriss.errors import ConfigError, DriftError
-from kriss.records import Mention
+from kriss.records import Excerpt
 
 Needed = tuple[float, float]
 """The least mean and the least minimum of the cosines."""
@@ -56,7 +56,7 @@ def export_onnx(encoder: Encoder, folder: Path, *, int8: bool) -> dict[str, Any]
         "mention": encoder.windows.mentions(sample_mentions()),
         "references": encoder.windows.references(sample_entities()),
     }
-    bare = [Mention.bare(mention.surface) for mention in sample_mentions()]
+    bare = [Excerpt.bare(mention.surface) for mention in sample_mentions()]
     more: dict[Part, list[Sequences]] = {"mention": [encoder.windows.mentions(bare)], "references": []}
     expected = {part: encoder.vectors(towers[part], sequences[part], _SIZE) for part in PARTS}
 

@@ -1,7 +1,7 @@
 """The two Transformers in torch: one for mentions, one for the references of entities.
 
     encoder = Encoder.from_pretrained("minilm", EncoderConfig(pooling="mean", normalize=True))
-    vectors = encoder.mentions([Mention.at(text, 14, 16)])       # numpy, one row each
+    vectors = encoder.mentions([Excerpt.at(text, 14, 16)])       # numpy, one row each
     encoder.save(folder)                                         # loads in transformers as it is
 
 The folder holds the mention encoder in Hugging Face's layout, the reference encoder below
@@ -26,7 +26,7 @@ from kriss.encoder.config import EncoderConfig
 from kriss.encoder.pretrained import read_model, read_tokenizer, special_tokens
 from kriss.encoder.settings import REFERENCES, TOKENIZER, read_settings, write_settings
 from kriss.encoder.windows import Batch, Sequences, Windows
-from kriss.records import Entity, Mention
+from kriss.records import Entity, Excerpt
 
 
 class Tower(torch.nn.Module):
@@ -101,7 +101,7 @@ class Encoder(torch.nn.Module):
         write_settings(folder, self.windows.tokens, self.config)
         _write_modules(folder, self.config, int(self.mention.backbone.config.hidden_size))
 
-    def mentions(self, mentions: Sequence[Mention], size: int = 64) -> NDArray[np.float32]:
+    def mentions(self, mentions: Sequence[Excerpt], size: int = 64) -> NDArray[np.float32]:
         """Return c for each mention."""
         return self.vectors(self.mention, self.windows.mentions(mentions), size)
 

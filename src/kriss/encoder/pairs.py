@@ -23,7 +23,7 @@ from kriss.config import from_mapping, to_mapping
 from kriss.encoder.config import FIELDS, EncoderConfig, Field, SpecialTokens
 from kriss.encoder.windows import Ids, Sequences, Windows
 from kriss.errors import DamagedError
-from kriss.records import Entity, Mention
+from kriss.records import Entity, Excerpt
 
 SETTINGS = "reranker.json"
 Shown = Literal["reference", "prototype", "both"]
@@ -56,7 +56,7 @@ class Option:
     """A candidate as the model sees it."""
 
     entity: Entity
-    prototype: Mention
+    prototype: Excerpt
     """Its best prototype; a name is a mention without context."""
 
 
@@ -72,7 +72,7 @@ class Pairs:
             for window in sides
         )
 
-    def __call__(self, mentions: Sequence[Mention], options: Sequence[Sequence[Option]]) -> Sequences:
+    def __call__(self, mentions: Sequence[Excerpt], options: Sequence[Sequence[Option]]) -> Sequences:
         """Return a sequence for each option of each mention, those of the first mention first.
 
         A mention is tokenized once for all its options. The span of a sequence is the candidate's part.

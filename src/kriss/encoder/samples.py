@@ -6,7 +6,7 @@ here comes from a corpus or an ontology.
 
 from __future__ import annotations
 
-from kriss.records import Entity, Mention
+from kriss.records import Entity, Excerpt
 
 _SENTENCES = (
     "[MS]",
@@ -55,13 +55,13 @@ _SENTENCES = (
 )
 
 
-def sample_mentions() -> list[Mention]:
+def sample_mentions() -> list[Excerpt]:
     """Return a mention in each sentence."""
     found = []
     for sentence in _SENTENCES:
         left, _, rest = sentence.partition("[")
         surface, _, right = rest.partition("]")
-        found.append(Mention(left, surface, right))
+        found.append(Excerpt(left, surface, right))
     return found
 
 

@@ -1,7 +1,7 @@
 """The two Transformers in ONNX Runtime: what links where torch is not installed.
 
     encoder = OnnxEncoder.load(folder, precision="int8", threads=2)
-    vectors = encoder.mentions([Mention.at(text, 14, 16)])       # numpy, one row each
+    vectors = encoder.mentions([Excerpt.at(text, 14, 16)])       # numpy, one row each
 
 Same sequences, same methods and, to rounding, same vectors as `kriss.encoder.model.Encoder`.
 
@@ -24,7 +24,7 @@ from kriss.encoder.settings import TOKENIZER, read_settings
 from kriss.encoder.windows import Batch, Sequences, Windows
 from kriss.encoder.workers import Workers
 from kriss.errors import ArtifactError, ConfigError, DamagedError
-from kriss.records import Entity, Mention
+from kriss.records import Entity, Excerpt
 
 Precision = Literal["fp32", "int8"]
 Part = Literal["mention", "references"]
@@ -77,7 +77,7 @@ class OnnxEncoder:
         """In which numbers the graphs calculate."""
         return self._options[1]
 
-    def mentions(self, mentions: Sequence[Mention]) -> NDArray[np.float32]:
+    def mentions(self, mentions: Sequence[Excerpt]) -> NDArray[np.float32]:
         """Return c for each mention."""
         return self._encode(self.windows.mentions(mentions), "mention")
 

@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 
 from kriss.encoder.config import EncoderConfig, SpecialTokens
 from kriss.errors import ConfigError, DamagedError
-from kriss.records import Entity, Mention
+from kriss.records import Entity, Excerpt
 
 _CHARACTERS = 8
 """Characters of context read for each token of the window: more than English words ever need."""
@@ -136,7 +136,7 @@ class Windows:
     def _tokenize(self, texts: Sequence[str]) -> list[Ids]:
         return [found.ids for found in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
-    def mentions(self, mentions: Sequence[Mention]) -> Sequences:
+    def mentions(self, mentions: Sequence[Excerpt]) -> Sequences:
         """Return a window of tokens around each mention.
 
         The mention is kept whole while it fits, else its head and tail are; what remains is shared

@@ -16,6 +16,7 @@ from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
 
+from kriss.documents.marked import Format, read_annotated
 from kriss.errors import ConfigError, InputError
 from kriss.evaluate.corpora.files import Corpus, candidates
 from kriss.evaluate.corpora.medmentions import MedMentions
@@ -23,7 +24,7 @@ from kriss.evaluate.corpora.n2c2 import N2c2
 from kriss.evaluate.corpora.pubtator import PubTatorFiles
 from kriss.evaluate.corpora.shareclef import ShareClef
 from kriss.evaluate.corpora.statistics import without_repeats
-from kriss.link.documents import Annotated, Format, read_annotated
+from kriss.records import Document
 
 VARIABLE = "KRISS_DATA"
 """The environment variable that names the data folder where an option does not."""
@@ -77,7 +78,7 @@ def data_folder(data: Path | None) -> Path | None:
     return data
 
 
-def read_splits(name: str, splits: Sequence[str], data: Path) -> dict[str, list[Annotated]]:
+def read_splits(name: str, splits: Sequence[str], data: Path) -> dict[str, list[Document]]:
     """Read splits as their files have them, a document that stands twice too."""
     dataset = find_dataset(name)
     for split in splits:
@@ -87,18 +88,18 @@ def read_splits(name: str, splits: Sequence[str], data: Path) -> dict[str, list[
         if split not in places:
             looked = f"{dataset.corpus.wanted(split)} in {data / 'gold' / dataset.folder} or {data / dataset.folder}"
             raise InputError(f"{name}:{split} is not there; looked for {looked}. {dataset.obtain}")
-    read: dict[str, list[Annotated]] = {}
+    read: dict[str, list[Document]] = {}
     for folder in dict.fromkeys(places[split] for split in splits):
         read |= dataset.corpus.read(folder, [split for split in splits if places[split] == folder])
     return read
 
 
-def load(name: str, split: str, data: Path) -> list[Annotated]:
+def load(name: str, split: str, data: Path) -> list[Document]:
     """Return the documents of a split, each once, with their gold mentions."""
     return without_repeats(read_splits(name, [split], data)[split])
 
 
-def gold(source: str, data: Path | None) -> list[Annotated]:
+def gold(source: str, data: Path | None) -> list[Document]:
     """Return the documents that a user names: a dataset and its split, or files of a format that kriss reads."""
     if not source.strip():
         raise ConfigError("gold is named by nothing; give a data set and its split (ncbi-disease:test), or files")
@@ -116,7 +117,7 @@ def gold(source: str, data: Path | None) -> list[Annotated]:
         raise InputError(f"{error}; nor is it a dataset ({', '.join(DATASETS)}) with its split") from None
 
 
-def documents(sources: Sequence[str], format: Format | None = None, data: Path | None = None) -> Iterator[Annotated]:
+def documents(sources: Sequence[str], format: Format | None = None, data: Path | None = None) -> Iterator[Document]:
     """Iterate over the documents of files and of datasets (`ncbi-disease:test`), in the order they are given in."""
     for named, group in groupby(sources, lambda one: one.partition(":")[0] in DATASETS and not Path(one).exists()):
         if named:

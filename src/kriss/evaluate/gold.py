@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kriss.errors import InputError
-from kriss.link.documents import Annotated
 from kriss.mine.abbreviations import abbreviations
+from kriss.records import Document
 
 Key = tuple[str, int, int]
 """Document, start and end: how a prediction says which mention it is of."""
@@ -36,7 +36,7 @@ class GoldMention:
         return self.document, self.start, self.end
 
 
-def unlinked(documents: Iterable[Annotated]) -> frozenset[Key]:
+def unlinked(documents: Iterable[Document]) -> frozenset[Key]:
     """Return the mentions to which gold gives no entity: they may be linked, and are not scored."""
     return frozenset(
         (document.id, document.offset + span.start, document.offset + span.end)
@@ -46,7 +46,7 @@ def unlinked(documents: Iterable[Annotated]) -> frozenset[Key]:
     )
 
 
-def gold_mentions(documents: Iterable[Annotated]) -> list[GoldMention]:
+def gold_mentions(documents: Iterable[Document]) -> list[GoldMention]:
     """Return the mentions of documents that have an entity; a document that stands twice counts once.
 
     A mention that is marked twice is one, and means all that it is said to mean. Offsets are those of the whole

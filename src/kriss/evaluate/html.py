@@ -13,12 +13,12 @@ from importlib.resources import files
 from math import isnan
 from pathlib import Path
 
+from kriss.documents.write import output
 from kriss.evaluate.html_errors import KindOfErrors, error_list, errors_by_kind
 from kriss.evaluate.kinds import KINDS
 from kriss.evaluate.knowledge import Knowledge
 from kriss.evaluate.score import DEPTHS, Evaluation, Row
 from kriss.evaluate.svg import Bar, Series, bar_chart, escaped, line_chart, percent, swatch
-from kriss.link.write import output
 
 System = tuple[str, Evaluation]
 _PROTOTYPES = " prototypes"

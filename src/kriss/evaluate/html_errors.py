@@ -13,7 +13,7 @@ from kriss.evaluate.knowledge import Knowledge
 from kriss.evaluate.predictions import Scored
 from kriss.evaluate.score import Evaluation, Outcome
 from kriss.evaluate.svg import escaped
-from kriss.records import folded
+from kriss.names import folded
 
 MOST = 5000
 """Errors that one page holds."""

@@ -11,8 +11,8 @@ from kriss.errors import ConfigError, NotAnArtifactError
 from kriss.evaluate.gold import GoldMention
 from kriss.index.layout import ONTOLOGY, PROTOTYPES
 from kriss.index.prototypes import Prototypes
+from kriss.names import folded
 from kriss.ontology import Ontology
-from kriss.records import folded
 
 
 @dataclass(frozen=True, slots=True)

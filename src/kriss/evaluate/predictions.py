@@ -17,12 +17,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kriss.documents.plain import numbered_lines
+from kriss.documents.problems import flaw_of
+from kriss.documents.spans import decode, whole_number
+from kriss.documents.write import output, shown_evidence
 from kriss.errors import InputError, Place
 from kriss.evaluate.gold import Key
-from kriss.link.spans import decode, whole_number
-from kriss.link.write import output, shown_evidence
-from kriss.mine.documents import flaw_of
-from kriss.mine.plain import numbered_lines
 from kriss.records import Evidence
 
 

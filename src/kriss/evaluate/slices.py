@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kriss.evaluate.gold import GoldMention
 from kriss.evaluate.knowledge import Knowledge
-from kriss.records import folded
+from kriss.names import folded
 
 ALL = "all"
 _PROTOTYPES = (("no", 0, 0), ("1 to 2", 1, 2), ("3 to 15", 3, 15), ("16 or more", 16, None))

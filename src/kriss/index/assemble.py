@@ -11,18 +11,19 @@ import pyarrow.parquet as pq
 
 from kriss.encoder.session import OnnxEncoder
 from kriss.errors import InputError
-from kriss.index import ngrams, vectors
-from kriss.index.calibrate import WEIGHTS, Calibration, Question, calibrate, dev_questions, name_questions, usable
+from kriss.index import vectors
 from kriss.index.config import IndexConfig
 from kriss.index.encode import Block, Progress, joined
-from kriss.index.hierarchy import Hierarchy
 from kriss.index.layout import LOOKED_FOR, NAMES, NGRAMS, PROTOTYPES, REFERENCES, VECTORS
 from kriss.index.prototypes import KINDS, Prototypes
-from kriss.index.query import query_vectors
-from kriss.index.spelling import Spelling
-from kriss.index.weights import choose_weight
 from kriss.mine.names import write_names
 from kriss.ontology import Ontology
+from kriss.rank import ngrams
+from kriss.rank.calibrate import WEIGHTS, Calibration, Question, calibrate, dev_questions, name_questions, usable
+from kriss.rank.hierarchy import Hierarchy
+from kriss.rank.query import query_vectors
+from kriss.rank.spelling import Spelling
+from kriss.rank.weights import choose_weight
 
 _QUERIES, _ENOUGH = 1000, 50
 """Dev mentions that are asked, if there are so many, and the fewest that will do."""

@@ -16,14 +16,14 @@ from kriss.encoder.session import PARTS, OnnxEncoder, Precision, onnx_file
 from kriss.encoder.settings import SETTINGS, TOKENIZER
 from kriss.errors import ExistsError, InputError, MissingExtraError
 from kriss.index.assemble import Assembly
-from kriss.index.calibrate import Calibration
 from kriss.index.config import IndexConfig, check
 from kriss.index.encode import Encoding, Engine, Progress, encode_all, here
 from kriss.index.layout import ENCODER, LEARNED, ONTOLOGY, PROTOTYPES
 from kriss.index.prototypes import Prototypes, write_prototypes
-from kriss.index.short_forms import short_forms, write_short_forms
 from kriss.mine.store import open_mentions
 from kriss.ontology import Ontology
+from kriss.rank.calibrate import Calibration
+from kriss.rank.short_forms import short_forms, write_short_forms
 
 MakeEngine = Callable[[Path], Engine]
 

@@ -26,7 +26,7 @@ from kriss.encoder.session import OnnxEncoder, Precision
 from kriss.errors import DamagedError
 from kriss.index.prototypes import Prototypes
 from kriss.ontology import Ontology
-from kriss.records import Entity, Mention
+from kriss.records import Entity, Excerpt
 
 BLOCK = 2048
 Part = Literal["vectors", "references"]
@@ -36,7 +36,7 @@ Progress = Callable[[dict[str, Any]], None]
 class Encodes(Protocol):
     """Whatever turns mentions and entities into vectors."""
 
-    def mentions(self, mentions: list[Mention], /) -> NDArray[np.float32]:
+    def mentions(self, mentions: list[Excerpt], /) -> NDArray[np.float32]:
         """Return c for each mention."""
 
     def references(self, entities: list[Entity], /) -> NDArray[np.float32]:

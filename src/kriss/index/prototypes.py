@@ -15,7 +15,7 @@ from kriss.index.config import IndexConfig
 from kriss.mine.store import mentions_of
 from kriss.ontology import Ontology
 from kriss.ontology.arrowfile import ArrowFile, write_arrow
-from kriss.records import Evidence, EvidenceKind, Mention
+from kriss.records import Evidence, EvidenceKind, Excerpt
 
 CONTEXT = 256
 """Characters kept on each side: more than a window of 64 tokens shows, and what a reader wants to see."""
@@ -120,9 +120,9 @@ class Prototypes:
         """Return the text that a prototype marks."""
         return self._surface[row]
 
-    def mentions(self, first: int, last: int) -> list[Mention]:
+    def mentions(self, first: int, last: int) -> list[Excerpt]:
         """Return prototypes as they are encoded."""
-        return [Mention(self._left[row], self._surface[row], self._right[row]) for row in range(first, last)]
+        return [Excerpt(self._left[row], self._surface[row], self._right[row]) for row in range(first, last)]
 
     def counts(self) -> dict[str, int]:
         """Return how many prototypes there are of each kind."""

@@ -10,16 +10,16 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from kriss.documents.problems import Problems
+from kriss.documents.readers import read_documents
+from kriss.documents.sources import find_files
 from kriss.errors import ArtifactError, ConfigError, MissingExtraError
 from kriss.index.layout import LOOKED_FOR, NAMES
 from kriss.link.linker import Linker
-from kriss.link.spans import Annotated, Span
 from kriss.mine.config import MineConfig
-from kriss.mine.documents import Document, Problems
 from kriss.mine.matcher import Matcher
 from kriss.mine.names import Names, Reading, Verdict, write_names
-from kriss.mine.readers import read_documents
-from kriss.mine.sources import find_files
+from kriss.records import Document, Span
 
 _AT_ONCE = 64
 """Documents that are searched together."""
@@ -111,10 +111,10 @@ class SpacyEntities:
         return [[(entity.start_char, entity.end_char) for entity in document.ents] for document in documents]
 
 
-def annotated(finder: FindsMentions, sources: Sequence[Path | str], problems: Problems) -> Iterator[Annotated]:
+def annotated(finder: FindsMentions, sources: Sequence[Path | str], problems: Problems) -> Iterator[Document]:
     """Yield the documents of files, folders and globs with the mentions that are found in them."""
     for path in find_files(sources):
         documents = (found for found in read_documents(path, problems) if isinstance(found, Document))
         while some := list(islice(documents, _AT_ONCE)):
             for document, spans in zip(some, finder([document.text for document in some]), strict=True):
-                yield Annotated(document.id, document.text, tuple(Span(start, end) for start, end in spans))
+                yield Document(document.id, document.text, tuple(Span(start, end) for start, end in spans))

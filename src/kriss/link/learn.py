@@ -11,8 +11,8 @@ from hashlib import blake2b
 from kriss.errors import InputError
 from kriss.link.linker import Linker
 from kriss.link.run import mentions_of
-from kriss.link.spans import Annotated, Span
-from kriss.records import Mention, folded
+from kriss.names import folded
+from kriss.records import Document, Mention, Span
 
 _AT_ONCE = 1024
 """Examples that are encoded and written together: the disk is waited for once for all of them."""
@@ -49,7 +49,7 @@ class _Example:
 
 def learn(
     linker: Linker,
-    documents: Iterable[Annotated],
+    documents: Iterable[Document],
     *,
     skip_unknown: bool = False,
     per_entity: int | None = None,
@@ -115,7 +115,7 @@ def _means(span: Span, find: _Find) -> Iterable[str]:
 
 
 def _drawn(
-    documents: Iterable[Annotated], most: int | None, in_document: int | None, seed: int, find: _Find
+    documents: Iterable[Document], most: int | None, in_document: int | None, seed: int, find: _Find
 ) -> set[tuple[int, int, str]]:
     """Choose mentions of each entity, by document, place and id: of the first in documents those with small hashes."""
     found: dict[str, list[tuple[bytes, tuple[int, int, str]]]] = {}
@@ -133,7 +133,7 @@ def _drawn(
     return {where for mentions in found.values() for _, where in sorted(mentions)[:most]}
 
 
-def _linked(documents: Iterable[Annotated]) -> Iterator[tuple[Annotated, Span, str]]:
+def _linked(documents: Iterable[Document]) -> Iterator[tuple[Document, Span, str]]:
     """Yield the mentions that are linked to something, one by one for each of their entities."""
     for document in documents:
         for span in document.spans:
@@ -141,7 +141,7 @@ def _linked(documents: Iterable[Annotated]) -> Iterator[tuple[Annotated, Span, s
                 yield document, span, entity
 
 
-def _names(documents: Iterable[Annotated], find: _Find) -> dict[str, str]:
+def _names(documents: Iterable[Document], find: _Find) -> dict[str, str]:
     """Return the names that documents give entities which the linker does not have, the first of each."""
     names: dict[str, str] = {}
     for _, span, entity in _linked(documents):
@@ -150,7 +150,7 @@ def _names(documents: Iterable[Annotated], find: _Find) -> dict[str, str]:
     return names
 
 
-def _check(linker: Linker, documents: Iterable[Annotated], named: set[str], find: _Find) -> None:
+def _check(linker: Linker, documents: Iterable[Document], named: set[str], find: _Find) -> None:
     """Refuse documents with ids that the linker does not have, before anything is learned."""
     first: dict[str, str] = {}
     for document, _, entity in _linked(documents):

@@ -33,9 +33,9 @@ from kriss.index.prototypes import CONTEXT
 from kriss.index.vectors import Index, Kind, build
 from kriss.index.vectors_build import SETTINGS
 from kriss.link.log import Record, append, read, sync_folder
+from kriss.names import folded as folded_name
 from kriss.ontology import Ontology
 from kriss.records import Evidence, Mention
-from kriss.records import folded as folded_name
 
 STATE, LOCK, FORMAT = "state.json", "lock", 1
 TAIL = 4096
@@ -379,15 +379,16 @@ def _stamp(file: Path) -> Stamp:
 
 def gold_evidence(mention: Mention, document: str, offset: int, example: str) -> Evidence:
     """Return what is shown of an example: the mention and some of the text around it."""
-    start = offset + len(mention.left)
+    start = offset + mention.start
+    shown = mention.excerpt(CONTEXT)
     return Evidence(
         "gold",
-        mention.surface,
-        mention.left[-CONTEXT:],
-        mention.right[:CONTEXT],
+        shown.surface,
+        shown.left,
+        shown.right,
         document,
         start,
-        start + len(mention.surface),
+        start + len(shown.surface),
         example,
     )
 

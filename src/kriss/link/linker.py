@@ -19,32 +19,32 @@ from numpy.typing import NDArray
 
 from kriss.artifacts import Artifact, open_artifact
 from kriss.config import from_mapping, to_mapping
+from kriss.documents.bracketed import parse_bracketed
+from kriss.documents.problems import flaw_of
+from kriss.documents.spans import known_entities
 from kriss.encoder.pairs import Option
 from kriss.encoder.session import OnnxEncoder, Precision
 from kriss.errors import ConfigError, DamagedError, InputError, UnknownEntityError
-from kriss.index.calibrate import Calibration
-from kriss.index.hierarchy import Hierarchy
 from kriss.index.layout import ENCODER, LEARNED, NGRAMS, ONTOLOGY, PROTOTYPES, REFERENCES, RERANKER, VECTORS
-from kriss.index.ngrams import NgramIndex
-from kriss.index.query import Remembering, query_vectors
-from kriss.index.short_forms import read_short_forms
 from kriss.index.vectors import Index
 from kriss.link.ahead import one_ahead
-from kriss.link.bracketed import parse_bracketed
 from kriss.link.config import LinkConfig, check
 from kriss.link.given import Given, as_mention, encodable, storable
 from kriss.link.learned import Example, Learned, Snapshot, addition, gold_evidence
 from kriss.link.log import Record
 from kriss.link.parts import digest_of_encoder, made_for, map_prototypes, map_references, weight_of_references
-from kriss.link.rerank import Answer, Reranker
-from kriss.link.scope import scope_of
-from kriss.link.search import Hit, Search
-from kriss.link.spans import known_entities
-from kriss.link.ties import LOOKED_AT, Ties
 from kriss.mine.abbreviations import long_forms
-from kriss.mine.documents import flaw_of
 from kriss.ontology import Ontology
-from kriss.records import Candidate, Entity, Evidence, Link, Mention
+from kriss.rank.calibrate import Calibration
+from kriss.rank.hierarchy import Hierarchy
+from kriss.rank.ngrams import NgramIndex
+from kriss.rank.query import Remembering, query_vectors
+from kriss.rank.rerank import Answer, Reranker
+from kriss.rank.scope import scope_of
+from kriss.rank.search import Hit, Search
+from kriss.rank.short_forms import read_short_forms
+from kriss.rank.ties import LOOKED_AT, Ties
+from kriss.records import Candidate, Entity, Evidence, Excerpt, Link, Mention
 
 _BATCH = 256
 """Mentions that are encoded and searched for at a time: memory stays bounded."""
@@ -58,7 +58,7 @@ class _Asking(NamedTuple):
     mentions: Sequence[Mention]
     expanded: Sequence[str]
     """The long forms of those that are abbreviations."""
-    asked: Sequence[Mention]
+    asked: Sequence[Excerpt]
     """The mentions with these, and without what no tokenizer takes."""
     queries: NDArray[np.float32]
     learned: Snapshot
@@ -163,19 +163,22 @@ class Linker:
             (long if self.config.abbreviations else "") if long else self._stands_for(mention, learned)
             for mention, long in zip(mentions, defined, strict=True)
         ]
-        asked = [encodable(replace(m, surface=long) if long else m) for m, long in zip(mentions, expanded, strict=True)]
+        asked = [
+            encodable(replace(m.excerpt(), surface=long) if long else m.excerpt())
+            for m, long in zip(mentions, expanded, strict=True)
+        ]
         return _Asking(mentions, expanded, asked, query_vectors(self._remembering, asked, self.context), learned)
 
     def _stands_for(self, mention: Mention, learned: Snapshot) -> str:
         """Return what a short form stands for in the mined text, if nobody taught the linker what it means."""
-        if not self.config.short_forms or mention.masked:
+        if not self.config.short_forms:
             return ""
         long = self._short_forms.get(mention.surface, "")
         return long if long and not self.search.is_taught(mention.surface, learned) else ""
 
     def _link(self, asking: _Asking, top: int) -> list[Link]:
         mentions, expanded, asked, queries, learned = asking
-        spelled = ["" if mention.masked else mention.surface for mention in asked]
+        spelled = [mention.surface for mention in asked]
         found = self.search(queries, spelled, mentions, learned, max(top, LOOKED_AT, self._read()))
         likely = [self._likely(hits) for hits in found]
         answers = self._reranked(asked, found, likely, learned)
@@ -208,7 +211,7 @@ class Linker:
         return self._reranker.blend.candidates if self.config.rerank_top is None else self.config.rerank_top
 
     def _reranked(
-        self, mentions: Sequence[Mention], found: Sequence[list[Hit]], likely: Sequence[float], learned: Snapshot
+        self, mentions: Sequence[Excerpt], found: Sequence[list[Hit]], likely: Sequence[float], learned: Snapshot
     ) -> list[Answer]:
         """Return the candidates as a re-ranker orders them, or as they are.
 
@@ -223,13 +226,13 @@ class Linker:
             added = isinstance(hit.entity, str)
             entity = Entity(*self._name(hit.entity, learned)) if added else self.ontology.at(int(hit.entity))
             shown = self._evidence(hit.row, learned)
-            return Option(entity, Mention(shown.left, shown.surface, shown.right))
+            return Option(entity, Excerpt(shown.left, shown.surface, shown.right))
 
         return self._reranker(
             mentions, found, likely, option, candidates=self.config.rerank_top, sure=self.config.rerank_sure
         )
 
-    def _settled(self, answer: Answer, mention: Mention) -> Answer:
+    def _settled(self, answer: Answer, mention: Excerpt) -> Answer:
         """Put the entity that is meant first, of those that share a name.
 
         The context is not asked where a re-ranker has read it, nor for one who wants it to count for nothing.
@@ -296,7 +299,7 @@ class Linker:
         known = self.learned.now()
         targets = [self._known(entity, known, names or {}) for _, entity in examples]
         self._check_encoder()
-        vectors = query_vectors(self._remembering, mentions, self.context)
+        vectors = query_vectors(self._remembering, [mention.excerpt() for mention in mentions], self.context)
         if self.encoder.config.normalize and len(vectors):  # the sum of two is shorter than either, and names are not
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         with self.learned.writing() as learned:
@@ -336,7 +339,7 @@ class Linker:
             return [], {}
         entities = [Entity(entity, " ".join(name.split())) for entity, name in names.items()]
         references = self.encoder.references(entities)
-        bare = self.encoder.mentions([Mention.bare(entity.name) for entity in entities])
+        bare = self.encoder.mentions([Excerpt.bare(entity.name) for entity in entities])
         records = []
         for number, (entity, reference, vector) in enumerate(zip(entities, references, bare, strict=True), issued + 1):
             records.append(Record({"what": "entity", "id": entity.id, "name": entity.name}, reference))

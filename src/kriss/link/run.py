@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kriss.errors import InputError
+from kriss.documents.write import Linked
 from kriss.link.linker import Linker
-from kriss.link.spans import Annotated
-from kriss.link.write import Linked
-from kriss.records import Mention
+from kriss.records import Document, Mention
 
 _AT_ONCE = 256
 """Mentions, or documents with few of them, that are gathered before they are linked."""
 
 
-def link_documents(linker: Linker, documents: Iterable[Annotated], top: int = 5) -> Iterator[Linked]:
+def link_documents(linker: Linker, documents: Iterable[Document], top: int = 5) -> Iterator[Linked]:
     """Link the mentions of each document, in constant memory."""
-    held: list[Annotated] = []
+    held: list[Document] = []
     mentions: list[Mention] = []
     for document in documents:
         held.append(document)
@@ -27,15 +25,12 @@ def link_documents(linker: Linker, documents: Iterable[Annotated], top: int = 5)
     yield from _linked(linker, held, mentions, top)
 
 
-def mentions_of(document: Annotated) -> list[Mention]:
+def mentions_of(document: Document) -> list[Mention]:
     """Return the mentions of a document; a span outside its text is named with the document."""
-    try:
-        return [Mention.at(document.text, span.start, span.end) for span in document.spans]
-    except InputError as error:
-        raise InputError(f"document '{document.id}': {error}") from None
+    return [Mention(document, span.start, span.end) for span in document.spans]
 
 
-def _linked(linker: Linker, documents: list[Annotated], mentions: list[Mention], top: int) -> Iterator[Linked]:
+def _linked(linker: Linker, documents: list[Document], mentions: list[Mention], top: int) -> Iterator[Linked]:
     links = iter(linker.link(mentions, top))
     for document in documents:
         yield document, [next(links) for _ in document.spans]

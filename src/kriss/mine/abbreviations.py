@@ -90,15 +90,13 @@ def expand(surface: str, found: Mapping[str, str]) -> str:
 
 
 def long_forms(mentions: Sequence[Mention]) -> list[str]:
-    """Return the long form of each mention that is an abbreviation defined in its own text, else nothing."""
-    found: dict[str, Mapping[str, str]] = {}
-    longs = []
-    for mention in mentions:
-        text = f"{mention.left}{mention.surface}{mention.right}"
-        if text not in found:
-            found[text] = abbreviations(text)
-        longs.append(expand(mention.surface, found[text]) if not mention.masked else "")
-    return longs
+    """Return the long form of each mention that is an abbreviation defined in its own document, else nothing."""
+    return [expand(mention.surface, _defined_in(mention.document.text)) for mention in mentions]
+
+
+@lru_cache(maxsize=256)
+def _defined_in(text: str) -> Mapping[str, str]:
+    return abbreviations(text)
 
 
 def _written_out(surface: str, found: Mapping[str, str]) -> str:

@@ -15,8 +15,8 @@ from typing import Any
 
 from kriss.artifacts import describe_inputs
 from kriss.config import from_mapping, to_mapping
+from kriss.documents.sources import Format, detect_format
 from kriss.mine.config import MineConfig
-from kriss.mine.sources import Format, detect_format
 
 SHARD_BYTES = 32 << 20
 """A file that is larger, as it is on disk, may be cut into stripes for several workers."""

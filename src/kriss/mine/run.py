@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from kriss.artifacts import check_target, create
 from kriss.config import to_mapping
+from kriss.documents.sources import find_files
 from kriss.errors import ConfigError, InputError, Place
 from kriss.files import BadRows, read_lines
 from kriss.mine.config import MineConfig
@@ -21,7 +22,6 @@ from kriss.mine.names import write_names
 from kriss.mine.plan import SHARD_BYTES, Plan, Shard, fair_share, make_plan
 from kriss.mine.pool import Pool
 from kriss.mine.shard import Summary, shard_folder
-from kriss.mine.sources import find_files
 from kriss.ontology import Ontology
 
 

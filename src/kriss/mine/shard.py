@@ -13,18 +13,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kriss.documents.problems import Deleted, Problems
+from kriss.documents.readers import read_documents
+from kriss.documents.sources import Format, detect_format
 from kriss.errors import InputError
 from kriss.mine.config import MineConfig
 from kriss.mine.contexts import CONTEXTS
 from kriss.mine.contexts import FILE as CONTEXTS_FILE
-from kriss.mine.documents import Deleted, Document, Problems
 from kriss.mine.matcher import Hits, Matcher
 from kriss.mine.pages import Page
 from kriss.mine.plan import Shard
-from kriss.mine.readers import read_documents
 from kriss.mine.sample import Limits, Texts, keep
-from kriss.mine.sources import Format, detect_format
 from kriss.ontology.arrowfile import key_of
+from kriss.records import Document
 
 CANDIDATES = pa.schema(
     [

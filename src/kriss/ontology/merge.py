@@ -23,9 +23,10 @@ from dataclasses import replace
 import pyarrow as pa
 
 from kriss.errors import Place
+from kriss.names import folded
 from kriss.ontology.staging import Staging
 from kriss.ontology.store import Ontology
-from kriss.records import Entity, folded
+from kriss.records import Entity
 
 BY_NAME, BY_NAMES = "NAME", "NAMES"
 AGREEING = 2

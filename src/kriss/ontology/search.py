@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
-from kriss.files import clean
+from kriss.names import clean
 from kriss.ontology.store import Match
 
 if TYPE_CHECKING:

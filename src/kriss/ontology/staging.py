@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from kriss.errors import Place
-from kriss.files import clean
+from kriss.names import clean
 from kriss.records import Entity
 
 _TABLES: dict[str, pa.Schema] = {

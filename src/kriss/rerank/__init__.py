@@ -12,5 +12,5 @@ tune        how many candidates to read, and how far to trust the scores
 prepare     a re-ranker made ready
 attach      and put into a linker
 
-How a linker uses one is in `kriss.link.rerank`, how pairs are made in `kriss.encoder.pairs`.
+How a linker uses one is in `kriss.rank.rerank`, how pairs are made in `kriss.encoder.pairs`.
 """

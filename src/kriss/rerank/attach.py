@@ -12,7 +12,7 @@ from kriss.encoder.settings import TOKENIZER
 from kriss.errors import ArtifactError
 from kriss.index.layout import RERANKER
 from kriss.link.linker import Linker
-from kriss.link.rerank import BLEND, Blend
+from kriss.rank.rerank import BLEND, Blend
 
 
 def attach(linker: Path, reranker: Path, *, force: bool = False) -> Path:

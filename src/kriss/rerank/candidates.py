@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from kriss.index.layout import VECTORS
 from kriss.index.prototypes import Prototypes
-from kriss.index.query import query_vectors
 from kriss.index.search_exact import products
 from kriss.index.vectors import Index
 from kriss.link.given import encodable
 from kriss.link.linker import Linker
-from kriss.records import Mention
-from kriss.train.names import name_key
+from kriss.names import name_key
+from kriss.rank.query import query_vectors
+from kriss.records import Excerpt
 
 _LEAST, _GROWTH = 128, 4
 """Prototypes looked at first, and by how much more if they belong to too few entities."""
@@ -32,7 +32,7 @@ Floats = NDArray[np.float32]
 class Asked:
     """A mention as it is asked, and what may not speak for its entity."""
 
-    mention: Mention
+    mention: Excerpt
     document: str
     spellings: frozenset[str]
     """Keys of names (`kriss.train.names`) that no prototype may have."""

@@ -24,13 +24,12 @@ from kriss.encoder.pairs import Option
 from kriss.errors import ConfigError, DamagedError
 from kriss.link.given import storable
 from kriss.link.linker import Linker
-from kriss.link.spans import Annotated
 from kriss.mine.store import mentions_of
+from kriss.names import name_key
 from kriss.ontology import Ontology
-from kriss.records import Entity, Mention
+from kriss.records import Document, Entity, Excerpt, Mention
 from kriss.rerank.candidates import Asked, CandidateSearch, Seen
 from kriss.rerank.config import RerankConfig
-from kriss.train.names import name_key
 
 _BLOCK = 256
 """Mentions of a block: a minute's work at most."""
@@ -57,14 +56,14 @@ class Labeled:
 
     entity: int
     document: str
-    mention: Mention
+    mention: Excerpt
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
     """A mention as the model sees it, and its candidates."""
 
-    mention: Mention
+    mention: Excerpt
     original: str
     """What the text has in the place of the mention."""
     document: str
@@ -88,11 +87,11 @@ def read_labeled(file: pq.ParquetFile, ontology: Ontology, split: str, most: int
             taken[entity] += 1
             row = ontology.row_of(entity) if taken[entity] <= most else None
             if row is not None:
-                found.append(Labeled(row, document, Mention(*text)))
+                found.append(Labeled(row, document, Excerpt(*text)))
     return found
 
 
-def labeled_by_hand(documents: Iterable[Annotated], linker: Linker) -> list[Labeled]:
+def labeled_by_hand(documents: Iterable[Document], linker: Linker) -> list[Labeled]:
     """Return the mentions of documents that name one entity, if the linker has it in its ontology."""
     found = []
     for document in documents:
@@ -100,7 +99,7 @@ def labeled_by_hand(documents: Iterable[Annotated], linker: Linker) -> list[Labe
             known = linker.find_id(span.entities[0]) if len(span.entities) == 1 else None
             row = None if known is None else linker.ontology.row_of(known)
             if row is not None:
-                found.append(Labeled(row, document.id, storable(Mention.at(document.text, span.start, span.end))))
+                found.append(Labeled(row, document.id, storable(Mention(document, span.start, span.end)).excerpt()))
     return found
 
 
@@ -143,7 +142,7 @@ class ExampleMaker:
             example = Example(asked.mention, one.mention.surface, one.document, hides, tuple(found), gold)
             yield replace(example, hides=hides and self._has_other_names(one.entity, example))
 
-    def _view(self, one: Labeled, draw: random.Random) -> Mention:
+    def _view(self, one: Labeled, draw: random.Random) -> Excerpt:
         fate = draw.random()
         if fate < self._config.p_replace:
             others = [name for name in self._ontology.names_at(one.entity) if name != one.mention.surface]
@@ -169,7 +168,7 @@ class Examples:
     def get(self, place: int) -> Example:
         """Return an example."""
         row = {name: column[place].as_py() for name, column in self._columns.items()}
-        mention = Mention(row["left"], row["surface"], row["right"], row["masked"])
+        mention = Excerpt(row["left"], row["surface"], row["right"], row["masked"])
         seen = tuple(Seen(*pair) for pair in zip(row["entities"], row["prototypes"], strict=True))
         return Example(mention, row["original"], row["document"], row["hides"], seen, row["gold"])
 

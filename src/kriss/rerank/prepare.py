@@ -9,12 +9,12 @@ from typing import Any
 from kriss.encoder.cross import OnnxCrossEncoder
 from kriss.errors import InputError
 from kriss.link.linker import Linker
+from kriss.names import name_key
 from kriss.rerank.candidates import Asked, CandidateSearch
 from kriss.rerank.examples import Labeled
 from kriss.rerank.export import export_reranker
 from kriss.rerank.model import CrossEncoder
 from kriss.rerank.tune import dev_cases, tune
-from kriss.train.names import name_key
 
 _COMPARED = 64
 """Mentions on whose candidates a graph is compared with torch."""

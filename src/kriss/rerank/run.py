@@ -18,7 +18,7 @@ from kriss.config import to_mapping
 from kriss.errors import ConfigError, ExistsError, InputError
 from kriss.link.linker import Linker
 from kriss.mine.store import open_mentions
-from kriss.records import Mention
+from kriss.records import Excerpt
 from kriss.rerank.config import RerankConfig, check
 from kriss.rerank.dev import RerankScore, score
 from kriss.rerank.examples import ExampleMaker, Examples, Labeled, build_examples, chosen, digest_of, read_labeled
@@ -77,7 +77,7 @@ def train_reranker(
         "gold": digest_of(gold),
     }
     open_mentions(mentions, linker.ontology).close()
-    linker.link([Mention.bare(linker.ontology.name_at(0))], top=1)  # refuses an encoder that is not the linker's own
+    linker.link([Excerpt.bare(linker.ontology.name_at(0))], top=1)  # refuses an encoder that is not the linker's own
     judges = _judges(config, linker, mentions)
     check_usable(linker, judges.labeled, mentions)
     work = out.parent / f".{out.name}.training"

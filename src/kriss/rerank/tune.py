@@ -1,6 +1,6 @@
 """How to use a re-ranker: chosen on mentions of the dev split, which nobody labeled and no training saw.
 
-Each mention is asked twice, as in `kriss.index.calibrate`: once without the prototypes and the names that are
+Each mention is asked twice, as in `kriss.rank.calibrate`: once without the prototypes and the names that are
 spelled as it is, so that other names must lead to its entity, and once with them. The linker's candidates are its best
 by Eq. 4, in the order that likeness in spelling gives them. Of all numbers of candidates and all weights, those with
 the best accuracy over both halves are taken, the smallest first; then the least certainty of the linker from which on
@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from kriss.encoder.pairs import Option, Pairs
 from kriss.encoder.session import Precision
 from kriss.encoder.windows import Sequences
-from kriss.index.logistic import Logistic
-from kriss.index.spelling import Spelling
 from kriss.link.linker import Linker
-from kriss.link.rerank import Blend, blended, lead
+from kriss.names import name_key
+from kriss.rank.logistic import Logistic
+from kriss.rank.rerank import Blend, blended, lead
+from kriss.rank.spelling import Spelling
 from kriss.rerank.candidates import Asked, CandidateSearch, Seen
 from kriss.rerank.examples import Labeled, without_names
-from kriss.train.names import name_key
 
 CANDIDATES = (2, 4, 8, 16)
 WEIGHTS = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56)

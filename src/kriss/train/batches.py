@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kriss.encoder.windows import Sequences, Windows
-from kriss.records import Entity, Mention
+from kriss.records import Entity, Excerpt
 from kriss.train.config import TrainConfig
 from kriss.train.examples import TrainingSet
 
@@ -104,7 +104,7 @@ class Sampler:
             chosen[int(place)] = None
         return list(chosen)[: self.mined]
 
-    def mentions_at(self, step: int, rows: list[int], first: int) -> list[Mention]:
+    def mentions_at(self, step: int, rows: list[int], first: int) -> list[Excerpt]:
         """Return two mentions for each entity; `first` is the place of the first of them in the batch."""
         return [
             mention
@@ -121,18 +121,18 @@ class Sampler:
             entities.append(replace(entity, aliases=tuple(aliases)))
         return entities
 
-    def _pair(self, row: int, draw: random.Random) -> tuple[Mention, Mention]:
+    def _pair(self, row: int, draw: random.Random) -> tuple[Excerpt, Excerpt]:
         names = self._examples.names(row).seen
         place = self._place.get(row)
         if place is None:  # two bare names, different if there are two
             first, second = draw.sample(names, 2) if len(names) > 1 else names * 2
-            return Mention.bare(first), Mention.bare(second)
+            return Excerpt.bare(first), Excerpt.bare(second)
         count = int(self._counts[place])
         numbers = draw.sample(range(count), 2) if count > 1 else [0, 0]
         one, other = (self._view(self._examples.mentions.get(place, number), names, draw) for number in numbers)
         return one, other
 
-    def _view(self, mention: Mention, names: tuple[str, ...], draw: random.Random) -> Mention:
+    def _view(self, mention: Excerpt, names: tuple[str, ...], draw: random.Random) -> Excerpt:
         """Return a mention masked, with another name in its place, without its context, or as it is."""
         config = self._config
         bare, fate = draw.random() < config.p_bare, draw.random()
@@ -142,7 +142,7 @@ class Sampler:
                 mention = replace(mention, surface=draw.choice(others))
         elif fate < config.p_replace + config.p_mask and not bare:  # a mask alone would say nothing
             mention = replace(mention, masked=True)
-        return Mention.bare(mention.surface) if bare else mention
+        return Excerpt.bare(mention.surface) if bare else mention
 
 
 def _shuffled(tickets: Rows, draw: np.random.Generator) -> Rows:

@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kriss.records import Entity, Mention
+from kriss.records import Entity, Excerpt
 from kriss.train.config import TrainConfig
 from kriss.train.examples import MinedMentions, TrainingSet, read_mentions
 
@@ -31,7 +31,7 @@ Vectors = NDArray[np.float32]
 class Scorable(Protocol):
     """Whatever encodes mentions and references: in torch or in ONNX Runtime."""
 
-    def mentions(self, mentions: Sequence[Mention], size: int = 64) -> Vectors:
+    def mentions(self, mentions: Sequence[Excerpt], size: int = 64) -> Vectors:
         """Return c for each mention."""
 
     def references(self, entities: Sequence[Entity], size: int = 64) -> Vectors:
@@ -42,7 +42,7 @@ class Scorable(Protocol):
 class Queries:
     """Mentions to link, and the place of each one's entity among the candidates."""
 
-    mentions: tuple[Mention, ...]
+    mentions: tuple[Excerpt, ...]
     gold: tuple[int, ...]
 
 
@@ -120,7 +120,7 @@ class DevSet:
         return DevScore(found)
 
 
-def _prototypes(mined: MinedMentions, rows: list[int]) -> tuple[list[Mention], NDArray[np.int64]]:
+def _prototypes(mined: MinedMentions, rows: list[int]) -> tuple[list[Excerpt], NDArray[np.int64]]:
     counts, place = mined.counts(), {int(row): number for number, row in enumerate(mined.rows)}
     numbers = [(number, place[row]) for number, row in enumerate(rows)]
     mentions = [mined.get(at, which) for _, at in numbers for which in range(int(counts[at]))]

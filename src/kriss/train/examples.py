@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from kriss.errors import ArtifactError, InputError
 from kriss.mine.store import mentions_of, open_mentions
+from kriss.names import name_key
 from kriss.ontology import Ontology
-from kriss.records import Entity, Mention
+from kriss.records import Entity, Excerpt
 from kriss.train.config import TrainConfig
-from kriss.train.names import Names, divide, kept_keys, name_key
+from kriss.train.names import Names, divide, kept_keys
 
 _REMEMBERED = 200_000
 """Entities whose names are kept divided: all that are mined, as a rule; at most 0.2 GB."""
@@ -45,10 +46,10 @@ class MinedMentions:
         """Return how many mentions each entity of `rows` has."""
         return np.diff(self._bounds)
 
-    def get(self, place: int, number: int) -> Mention:
+    def get(self, place: int, number: int) -> Excerpt:
         """Return a mention of the entity at a place of `rows`."""
         row = int(self._bounds[place]) + number
-        return Mention(*(self._text.column(name)[row].as_py() for name in ("left", "surface", "right")))
+        return Excerpt(*(self._text.column(name)[row].as_py() for name in ("left", "surface", "right")))
 
 
 def read_mentions(

@@ -7,22 +7,11 @@ that another one is called by: training would see it there.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
-_WORDS = re.compile(r"\w+")
-
-
-def name_key(name: str) -> str:
-    """Return what the spellings of a name have in common: its words, sorted, without case or plural.
-
-    >>> name_key("Neoplasms, Breast") == name_key("breast neoplasm")
-    True
-    """
-    words = _WORDS.findall(name.casefold())
-    return " ".join(sorted(word[:-1] if len(word) > 3 and word.endswith("s") else word for word in words))
+from kriss.names import name_key
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from kriss.records import Mention
+from kriss.names import name_key
+from kriss.records import Excerpt
 from kriss.train.dev import Scorable
 from kriss.train.examples import TrainingSet
-from kriss.train.names import name_key
 
 KEPT = 16
 """Neighbours an entity keeps."""
@@ -44,7 +44,7 @@ def by_names(examples: TrainingSet) -> NDArray[np.int64]:
 
 def by_encoder(examples: TrainingSet, encoder: Scorable) -> NDArray[np.int64]:
     """Return the neighbours of each entity by the vectors of their preferred names."""
-    names = [Mention.bare(examples.names(int(row)).seen[0]) for row in examples.mentions.rows]
+    names = [Excerpt.bare(examples.names(int(row)).seen[0]) for row in examples.mentions.rows]
     return _nearest(examples, encoder.mentions(names))
 
 

@@ -22,9 +22,8 @@ from kriss.errors import ConfigError, DamagedError
 from kriss.evaluate.baselines.nearest import Progress
 from kriss.evaluate.baselines.queries import MOST, answer, queries
 from kriss.evaluate.predictions import Prediction, Scored
-from kriss.link.spans import Annotated
 from kriss.ontology import Ontology
-from kriss.records import Mention
+from kriss.records import Document, Excerpt
 
 if TYPE_CHECKING:
     from kriss.encoder.model import Encoder
@@ -36,7 +35,7 @@ Owners = list[tuple[int, float]]
 
 def link_description(
     ontology: Ontology,
-    documents: Iterable[Annotated],
+    documents: Iterable[Document],
     encoder: OnnxEncoder | Encoder,
     *,
     cross: OnnxCrossEncoder | None = None,
@@ -78,11 +77,11 @@ def link_description(
 
 
 def _reordered(
-    ontology: Ontology, mentions: Sequence[Mention], listed: Sequence[Owners], cross: OnnxCrossEncoder, top: int
+    ontology: Ontology, mentions: Sequence[Excerpt], listed: Sequence[Owners], cross: OnnxCrossEncoder, top: int
 ) -> list[Owners]:
     """Return the first entities by the cross-encoder's scores, and behind them the others as they were."""
     options = [
-        [Option(ontology.at(row), Mention.bare(ontology.name_at(row))) for row, _ in owners[:top]] for owners in listed
+        [Option(ontology.at(row), Excerpt.bare(ontology.name_at(row))) for row, _ in owners[:top]] for owners in listed
     ]
     scores = iter(cross.scores(cross.pairs(mentions, options)).tolist())
     found = []

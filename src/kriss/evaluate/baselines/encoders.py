@@ -26,7 +26,7 @@ from kriss.encoder.session import OnnxEncoder, Precision, onnx_file
 from kriss.encoder.settings import SETTINGS
 from kriss.encoder.windows import Sequences, Windows
 from kriss.errors import ConfigError, DamagedError, MissingExtraError
-from kriss.records import Mention
+from kriss.records import Excerpt
 
 if TYPE_CHECKING:
     from kriss.encoder.model import Encoder
@@ -108,7 +108,7 @@ class NameEncoder:
 
 def name_sequences(windows: Windows, names: Sequence[str], *, marked: bool) -> Sequences:
     """Return names as sequences, with the markers of a mention around them or without."""
-    found = windows.mentions([Mention.bare(name) for name in names])
+    found = windows.mentions([Excerpt.bare(name) for name in names])
     if marked:
         return found
     # [CLS] [M_s] name [M_e] [SEP]: without context the markers are always second and last but one.

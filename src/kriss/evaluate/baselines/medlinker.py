@@ -30,9 +30,9 @@ from kriss.evaluate.baselines.encoders import Vectors
 from kriss.evaluate.baselines.queries import MOST, answer, queries
 from kriss.evaluate.baselines.settings import MedlinkerConfig, check
 from kriss.evaluate.predictions import Prediction, Scored
-from kriss.index.ngrams import NgramIndex, build
-from kriss.link.spans import Annotated
 from kriss.ontology import Ontology
+from kriss.rank.ngrams import NgramIndex, build
+from kriss.records import Document
 
 if TYPE_CHECKING:
     from kriss.encoder.model import Encoder
@@ -77,8 +77,8 @@ class Softmax:
 
 def link_medlinker(
     ontology: Ontology,
-    documents: Iterable[Annotated],
-    train: Iterable[Annotated],
+    documents: Iterable[Document],
+    train: Iterable[Document],
     encoder: OnnxEncoder | Encoder,
     config: MedlinkerConfig | None = None,
     *,
@@ -104,7 +104,7 @@ def link_medlinker(
 
 def _fitted(
     ontology: Ontology,
-    train: Iterable[Annotated],
+    train: Iterable[Document],
     encoder: OnnxEncoder | Encoder,
     config: MedlinkerConfig,
     *,

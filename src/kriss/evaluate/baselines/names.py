@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from kriss.evaluate.baselines.queries import Query, answer, queries
 from kriss.evaluate.predictions import Prediction, Scored
-from kriss.link.spans import Annotated
+from kriss.names import folded
 from kriss.ontology import Ontology
-from kriss.records import folded
+from kriss.records import Document
 
 _BATCH = 1 << 16
 
 
 def link_exact(
-    ontology: Ontology, documents: Iterable[Annotated], *, abbreviations: bool = False
+    ontology: Ontology, documents: Iterable[Document], *, abbreviations: bool = False
 ) -> Iterator[Prediction]:
     """Link each mention to the entities that have its surface as a name: several are a tie, none is no link."""
     asked = queries(documents, abbreviations=abbreviations)
@@ -24,7 +24,7 @@ def link_exact(
         yield answer(query, owners[folded(query.mention.surface)])
 
 
-def link_as_is(ontology: Ontology, documents: Iterable[Annotated]) -> Iterator[Prediction]:
+def link_as_is(ontology: Ontology, documents: Iterable[Document]) -> Iterator[Prediction]:
     """Predict each mention's surface itself: the paper's "mention as is".
 
     The entities are those of `link_exact`, since only they make a name of it; the name that is said to have matched

@@ -13,8 +13,8 @@ from kriss.encoder.windows import Sequences
 from kriss.evaluate.baselines.encoders import NameEncoder, Vectors
 from kriss.evaluate.baselines.queries import MOST, TIE, answer, queries
 from kriss.evaluate.predictions import Prediction, Scored
-from kriss.link.spans import Annotated
 from kriss.ontology import Ontology
+from kriss.records import Document
 
 _BLOCK = 1 << 14
 """Names tokenized and encoded at a time."""
@@ -83,7 +83,7 @@ class NameIndex:
 
 def link_nearest_name(
     ontology: Ontology,
-    documents: Iterable[Annotated],
+    documents: Iterable[Document],
     encoder: NameEncoder,
     *,
     abbreviations: bool = False,

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 
 from kriss.evaluate.gold import GoldMention, Key, gold_mentions
 from kriss.evaluate.predictions import Prediction, Scored
-from kriss.link.spans import Annotated
 from kriss.mine.abbreviations import abbreviations as defined_in
 from kriss.mine.abbreviations import expand
-from kriss.records import Mention
+from kriss.records import Document, Excerpt, Mention
 
 MOST = 64
 """Candidates of an answer."""
@@ -23,18 +22,18 @@ class Query:
     """A mention of gold, in its text."""
 
     gold: GoldMention
-    mention: Mention
+    mention: Excerpt
     """With the long form in its place, if its document defines it as an abbreviation and this was asked for."""
 
 
-def queries(documents: Iterable[Annotated], *, abbreviations: bool = False) -> list[Query]:
+def queries(documents: Iterable[Document], *, abbreviations: bool = False) -> list[Query]:
     """Return the mentions that are scored, in the order of gold; what gold says they mean is not to be looked at."""
     documents = list(documents)
-    mentions: dict[Key, Mention] = {}
+    mentions: dict[Key, Excerpt] = {}
     for document in documents:
         found = defined_in(document.text) if abbreviations else {}
         for span in document.spans:
-            mention = Mention.at(document.text, span.start, span.end)
+            mention = Mention(document, span.start, span.end).excerpt()
             long = expand(mention.surface, found)
             key = (document.id, document.offset + span.start, document.offset + span.end)
             mentions.setdefault(key, replace(mention, surface=long) if long else mention)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from kriss.link.documents import Annotated
+from kriss.records import Document
 
 
 class Corpus(Protocol):
@@ -16,7 +16,7 @@ class Corpus(Protocol):
     def splits(self, folder: Path) -> tuple[str, ...]:
         """Return the splits whose files lie below the folder; nothing is read."""
 
-    def read(self, folder: Path, splits: Sequence[str]) -> dict[str, list[Annotated]]:
+    def read(self, folder: Path, splits: Sequence[str]) -> dict[str, list[Document]]:
         """Read the splits, all that share a file in one pass over it."""
 
     def wanted(self, split: str) -> str:

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kriss.documents.marked import Format, read_annotated
+from kriss.documents.plain import numbered_lines
+from kriss.documents.problems import stem
+from kriss.documents.spans import check_characters, decode, known_entities, whole_number
 from kriss.errors import InputError, Place
 from kriss.evaluate.corpora.files import below
-from kriss.link.documents import Annotated, Format, Span, read_annotated
-from kriss.link.spans import check_characters, decode, known_entities, whole_number
-from kriss.mine.documents import stem
-from kriss.mine.plain import numbered_lines
+from kriss.records import Document, Span
 
 _CORPUS = "corpus_pubtator.txt"
 _LISTS = {"train": "trng", "dev": "dev", "test": "test"}
@@ -35,7 +36,7 @@ class MedMentions:
             return tuple(split for split in _LISTS if _listed(folder, corpus, split))
         return tuple(split for split in _LISTS if self._tokenized(folder, split))
 
-    def read(self, folder: Path, splits: Sequence[str]) -> dict[str, list[Annotated]]:
+    def read(self, folder: Path, splits: Sequence[str]) -> dict[str, list[Document]]:
         """Read the splits, in one pass over the PubTator file."""
         if corpus := self._corpus(folder):
             found = {split: _listed(folder, corpus, split) for split in splits}
@@ -62,7 +63,7 @@ class MedMentions:
         return below(folder, f"{split}.jsonl") if named else None
 
 
-def read_tokenized(path: Path) -> Iterator[Annotated]:
+def read_tokenized(path: Path) -> Iterator[Document]:
     """Yield the documents of rows of `tokens`, `start`, `end` (of tokens) and `cui`: a sentence, one of its mentions.
 
     Rows with one `pmid` are a document of that id: its sentences, each once, with all of their mentions. So what an
@@ -76,7 +77,7 @@ def read_tokenized(path: Path) -> Iterator[Annotated]:
             row = _row(_object(raw, place), place)
             name = row.source or f"{stem(path)}:{number}"
             if b"\\u" in raw:
-                check_characters(Annotated(name, joined(row.tokens), (row.span(0),)), place)
+                check_characters(Document(name, joined(row.tokens), (row.span(0),)), place)
             drafts.setdefault(name, _Draft(name)).add(row)
     return (draft.document() for draft in drafts.values())
 
@@ -116,9 +117,9 @@ class _Draft:
         self._marked.add((row.start, row.end))
         self._spans.append(row.span(self._length))
 
-    def document(self) -> Annotated:
+    def document(self) -> Document:
         """Return what there is so far."""
-        return Annotated(self._name, " ".join(self._sentences), tuple(self._spans))
+        return Document(self._name, " ".join(self._sentences), tuple(self._spans))
 
 
 def joined(tokens: Sequence[str]) -> str:
@@ -158,7 +159,7 @@ def _row(record: dict[str, object], place: Place) -> _Row:
     return _Row(tokens, start, end, cui, str(source))
 
 
-def _deal(corpus: Path, lists: dict[str, Path]) -> dict[str, list[Annotated]]:
+def _deal(corpus: Path, lists: dict[str, Path]) -> dict[str, list[Document]]:
     """Give every document to the split whose list names it."""
     wanted: dict[str, tuple[str, Place]] = {}
     for split, path in lists.items():
@@ -169,12 +170,12 @@ def _deal(corpus: Path, lists: dict[str, Path]) -> dict[str, list[Annotated]]:
                 raise InputError(f"document '{name}' is in the list of {wanted[name][0]} too; it can be in one", place)
             if name:
                 wanted[name] = split, place
-    dealt: dict[str, list[Annotated]] = {split: [] for split in lists}
+    dealt: dict[str, list[Document]] = {split: [] for split in lists}
     seen = set()
     for document in read_annotated([corpus], Format.PUBTATOR):
         if document.id in wanted:
             seen.add(document.id)
-            dealt[wanted[document.id][0]].append(Annotated(document.id, document.text, _bare(document.spans)))
+            dealt[wanted[document.id][0]].append(Document(document.id, document.text, _bare(document.spans)))
     for name, (_, place) in wanted.items():
         if name not in seen:
             raise InputError(f"document '{name}' is not in {corpus}; fetch list and corpus of one release", place)

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kriss.documents.spans import mark
 from kriss.errors import InputError, Place
 from kriss.evaluate.corpora.files import below, folder_below
 from kriss.evaluate.corpora.piped import concepts, hull, note_text, piped_rows
-from kriss.link.documents import Annotated, Span
-from kriss.link.spans import mark
+from kriss.records import Document, Span
 
 _FORM = "id||CUI||start||end"
 _UNKNOWN = "unk"
@@ -33,7 +33,7 @@ class N2c2:
         """Return the splits whose notes and concepts lie below the folder."""
         return tuple(split for split in ("train", "test") if _find(folder, split))
 
-    def read(self, folder: Path, splits: Sequence[str]) -> dict[str, list[Annotated]]:
+    def read(self, folder: Path, splits: Sequence[str]) -> dict[str, list[Document]]:
         """Read the splits, in the order of the owners' list if it is there."""
         found = {split: _find(folder, split) for split in splits}
         return {split: list(_documents(parts)) for split, parts in found.items() if parts}
@@ -53,12 +53,12 @@ def _find(folder: Path, split: str) -> _Split | None:
     return _Split(notes, spans, concepts_of_all, listed) if notes and spans and concepts_of_all and listed else None
 
 
-def _documents(parts: _Split) -> Iterator[Annotated]:
+def _documents(parts: _Split) -> Iterator[Document]:
     named = _concept_lines(parts.concepts) if parts.concepts else None
     for name, place in _names(parts):
         note, norm = _one(parts.notes, name, ".txt", place), _one(parts.norms, name, ".norm", place)
-        document = Annotated(name, note_text(note), ())
-        yield Annotated(name, document.text, tuple(_spans(norm, document, named)))
+        document = Document(name, note_text(note), ())
+        yield Document(name, document.text, tuple(_spans(norm, document, named)))
     if named and (more := next(named, None)):
         raise InputError("there are more concepts here than mentions in the norm files; fetch both again", more[0])
 
@@ -88,7 +88,7 @@ def _concept_lines(path: Path) -> Iterator[tuple[Place, str]]:
     return ((place, row[-1]) for place, row in piped_rows(path))
 
 
-def _spans(path: Path, document: Annotated, named: Iterator[tuple[Place, str]] | None) -> Iterator[Span]:
+def _spans(path: Path, document: Document, named: Iterator[tuple[Place, str]] | None) -> Iterator[Span]:
     for place, row in piped_rows(path):
         start, end = hull(row[2:], _FORM, place)
         concept = row[1]

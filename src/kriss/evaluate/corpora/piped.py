@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kriss.documents.plain import numbered_lines, unwrap
+from kriss.documents.spans import decode, load_text, split_entities, whole_number
 from kriss.errors import InputError, Place
-from kriss.link.spans import decode, load_text, split_entities, whole_number
-from kriss.mine.plain import numbered_lines, unwrap
 
 _CUI = re.compile(r"[Cc][0-9]{7}")
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kriss.documents.marked import Format, read_annotated
+from kriss.documents.plain import numbered_lines
+from kriss.documents.spans import decode, known_entities
 from kriss.errors import Place
 from kriss.evaluate.corpora.files import below
-from kriss.link.documents import Annotated, Format, Span, read_annotated
-from kriss.link.spans import decode, known_entities
-from kriss.mine.plain import numbered_lines
+from kriss.records import Document, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class PubTatorFiles:
         """Return the splits whose file lies below the folder."""
         return tuple(split for split, name in self.files.items() if below(folder, name))
 
-    def read(self, folder: Path, splits: Sequence[str]) -> dict[str, list[Annotated]]:
+    def read(self, folder: Path, splits: Sequence[str]) -> dict[str, list[Document]]:
         """Read the splits; a document that has no mention of the types stays, without mentions."""
         found = {split: below(folder, self.files[split]) for split in splits}
         return {split: list(self._documents(path)) for split, path in found.items() if path}
@@ -35,14 +36,14 @@ class PubTatorFiles:
         """Return the name of the split's file."""
         return self.files[split]
 
-    def _documents(self, path: Path) -> Iterator[Annotated]:
+    def _documents(self, path: Path) -> Iterator[Document]:
         ids = _ids(path) if self.whole else iter(())
         for document in read_annotated([path], Format.PUBTATOR):
             spans = document.spans
             if self.whole:
                 spans = tuple(self._mend(span, next(ids)) for span in spans)
             kept = tuple(span for span in spans if not self.types or span.type in self.types)
-            yield Annotated(document.id, document.text, kept)
+            yield Document(document.id, document.text, kept)
 
     def _mend(self, span: Span, identifier: str) -> Span:
         if span.type not in self.whole:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kriss.documents.spans import mark
 from kriss.errors import InputError, Place
 from kriss.evaluate.corpora.piped import concepts, hull, note_text, piped_rows
-from kriss.link.documents import Annotated, Span
-from kriss.link.spans import mark
+from kriss.records import Document, Span
 
 _FORM = "report||Disease_Disorder||CUI||start||end"
 _SPLITS = {"train": ("train", "trng"), "dev": ("dev",), "test": ("test",)}
@@ -25,7 +25,7 @@ class ShareClef:
         marked = _annotations(folder)
         return tuple(split for split in _SPLITS if any(name in marked for name in _texts(folder, split)))
 
-    def read(self, folder: Path, splits: Sequence[str]) -> dict[str, list[Annotated]]:
+    def read(self, folder: Path, splits: Sequence[str]) -> dict[str, list[Document]]:
         """Read the splits; a report that no annotation file goes with has no mentions, as in the CLEF release."""
         marked = _annotations(folder)
         reports = {name for split in _SPLITS for name in _texts(folder, split)}
@@ -42,11 +42,11 @@ class ShareClef:
         return f"{folder}/*.text with *.pipe beside them, or 'ALLREPORTS {split}' and the folders of .pipe.txt files"
 
 
-def _document(name: str, text: Path, marked: dict[str, list[Path]]) -> Annotated:
-    document = Annotated(name, note_text(text), ())
+def _document(name: str, text: Path, marked: dict[str, list[Path]]) -> Document:
+    document = Document(name, note_text(text), ())
     annotations = _choose(name, text, marked)
     spans = tuple(_spans(annotations, document)) if annotations else ()
-    return Annotated(name, document.text, spans)
+    return Document(name, document.text, spans)
 
 
 def _choose(name: str, text: Path, marked: dict[str, list[Path]]) -> Path | None:
@@ -60,7 +60,7 @@ def _choose(name: str, text: Path, marked: dict[str, list[Path]]) -> Path | None
     return chosen[0] if chosen else None
 
 
-def _spans(path: Path, document: Annotated) -> Iterator[Span]:
+def _spans(path: Path, document: Document) -> Iterator[Span]:
     for place, row in piped_rows(path):
         if len(row) < 5:
             raise InputError(f"the line has {len(row)} columns, but is to be of the form '{_FORM}'; mend it", place)

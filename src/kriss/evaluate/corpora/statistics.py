@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kriss.link.documents import Annotated
+from kriss.records import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,11 @@ class Statistics:
     """Mentions of documents that stand again, word for word: they are counted here and scored once."""
 
 
-def statistics(documents: Iterable[Annotated]) -> Statistics:
+def statistics(documents: Iterable[Document]) -> Statistics:
     """Count documents, mentions and entities as the files have them."""
     mentions = without = composite = in_documents = repeated = count = 0
     entities: set[str] = set()
-    first: dict[str, Annotated] = {}
+    first: dict[str, Document] = {}
     for document in documents:
         count += 1
         mentions += len(document.spans)
@@ -45,6 +45,6 @@ def statistics(documents: Iterable[Annotated]) -> Statistics:
     return Statistics(count, mentions, len(entities), without, composite, in_documents, repeated)
 
 
-def without_repeats(documents: Iterable[Annotated]) -> list[Annotated]:
+def without_repeats(documents: Iterable[Document]) -> list[Document]:
     """Leave out documents that stand again, word for word; two that differ under one id are left as they are."""
     return list(dict.fromkeys(documents))

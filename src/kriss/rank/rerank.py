@@ -20,9 +20,9 @@ from kriss.encoder.cross import OnnxCrossEncoder
 from kriss.encoder.pairs import Option
 from kriss.encoder.session import Precision
 from kriss.errors import ArtifactError, DamagedError
-from kriss.index.logistic import Logistic
-from kriss.link.search import Hit
-from kriss.records import Mention
+from kriss.rank.logistic import Logistic
+from kriss.rank.search import Hit
+from kriss.records import Excerpt
 
 BLEND = "blend.json"
 Floats = NDArray[np.float64]
@@ -102,7 +102,7 @@ class Reranker:
 
     def __call__(
         self,
-        mentions: Sequence[Mention],
+        mentions: Sequence[Excerpt],
         found: Sequence[list[Hit]],
         likely: Sequence[float],
         option: Callable[[Hit], Option],

@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kriss.index.hierarchy import Hierarchy
 from kriss.index.prototypes import KINDS, Prototypes
 from kriss.index.vectors import Index
-from kriss.link.search import Hit
-from kriss.records import folded
+from kriss.names import folded
+from kriss.rank.hierarchy import Hierarchy
+from kriss.rank.search import Hit
 
 LOOKED_AT = 8
 """Candidates among which a shared name is looked for."""

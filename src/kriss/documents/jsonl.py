@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from kriss.documents.plain import numbered_lines, parse_record
+from kriss.documents.spans import check_characters, decode, known_entities, mark, whole_number
 from kriss.errors import InputError, Place
-from kriss.link.spans import Annotated, Span, check_characters, decode, known_entities, mark, whole_number
-from kriss.mine.plain import numbered_lines, parse_record
+from kriss.records import Document, Span
 
 
-def read_marked_jsonl(path: Path) -> Iterator[Annotated]:
+def read_marked_jsonl(path: Path) -> Iterator[Document]:
     """Yield a document from each line; one without mentions is legal."""
     ordinal = 0
     for number, raw in numbered_lines(path):
@@ -25,10 +26,10 @@ def read_marked_jsonl(path: Path) -> Iterator[Annotated]:
             raise InputError(f"not valid JSON ({error}); write one object on each line", place) from None
         except ValueError as error:
             raise InputError(str(error), place) from None
-        document = Annotated(found.id, found.text, ())
+        document = Document(found.id, found.text, ())
         spans = tuple(_span(mention, document, place, nth) for nth, mention in enumerate(_mentions(record, place), 1))
         offset = whole_number(record.get("offset") or 0, f"document '{found.id}': its 'offset'", place)
-        yield check_characters(Annotated(found.id, found.text, spans, offset), place)
+        yield check_characters(Document(found.id, found.text, spans, offset), place)
         ordinal += 1
 
 
@@ -44,7 +45,7 @@ def _mentions(record: dict[str, object], place: Place) -> list[object]:
     return listed or []
 
 
-def _span(mention: object, document: Annotated, place: Place, nth: int) -> Span:
+def _span(mention: object, document: Document, place: Place, nth: int) -> Span:
     which = f"document '{document.id}': mention {nth}"
     if not isinstance(mention, dict):
         raise InputError(f"{which} is not an object with 'start' and 'end'", place)

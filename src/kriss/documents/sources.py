@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 
+from kriss.documents.xmlcut import ROOT
 from kriss.errors import InputError, Place
 from kriss.files import open_bytes, reading
-from kriss.mine.xmlcut import ROOT
 
 TEXT_SUFFIXES = (".xml", ".json", ".jsonl", ".ndjson", ".pubtator", ".txt", ".text")
 """What is taken from a folder, each also with `.gz`; a file that is named is read whatever its suffix."""

@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kriss.errors import ConfigError
-from kriss.index.hierarchy import LOOKED_AT, Hierarchy
-from kriss.index.ngrams import NgramIndex
 from kriss.index.prototypes import Prototypes
 from kriss.index.search import Found, first_of_each, search_entities
 from kriss.index.search_exact import doubt, products
 from kriss.index.vectors import Index
 from kriss.link.config import LinkConfig
 from kriss.link.learned import Snapshot
-from kriss.link.scope import Scope
-from kriss.link.votes import Said, what_was_said
 from kriss.ontology import Ontology
+from kriss.rank.hierarchy import LOOKED_AT, Hierarchy
+from kriss.rank.ngrams import NgramIndex
+from kriss.rank.scope import Scope
+from kriss.rank.votes import Said, what_was_said
 from kriss.records import Mention
 
 _SPELLED = 16

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kriss.index.ngrams import NgramIndex
+from kriss.names import name_key
 from kriss.ontology import Ontology
-from kriss.train.names import name_key
+from kriss.rank.ngrams import NgramIndex
 
 Floats = NDArray[np.float32]
 

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from kriss.documents.plain import numbered_lines, unwrap
+from kriss.documents.problems import stem
+from kriss.documents.spans import decode, known_entities, load_text, mark, whole_number
 from kriss.errors import InputError, Place
-from kriss.link.spans import Annotated, Span, decode, known_entities, load_text, mark, whole_number
-from kriss.mine.documents import stem
-from kriss.mine.plain import numbered_lines, unwrap
+from kriss.records import Document, Span
 
 _PASSED_OVER = tuple("REAM*#")
 """Relations, events, attributes, modifications, equivalences and notes: they mark no mention."""
@@ -26,14 +27,14 @@ def text_beside(annotations: Path) -> Path | None:
     return _beside(annotations, ".txt")
 
 
-def read_brat(path: Path) -> Iterator[Annotated]:
+def read_brat(path: Path) -> Iterator[Document]:
     """Yield the one document that a text file and its annotations make."""
     annotations = annotations_beside(path)
     if not annotations:
         what = f"there is no {stem(path)}.ann beside it"
         raise InputError(f"{what}; make an empty one if nothing is marked", Place(path))
     text = unwrap(load_text(path))
-    bare = Annotated(stem(path), text if text.strip() else "", ())
+    bare = Document(stem(path), text if text.strip() else "", ())
     spans: dict[str, tuple[Place, Span, list[str]]] = {}
     entities: list[tuple[Place, str, str]] = []
     for number, line in _lines(annotations):
@@ -53,7 +54,7 @@ def read_brat(path: Path) -> Iterator[Annotated]:
             meant[name].append(entity)
         elif name.startswith("T"):  # that of an event is passed over with it
             raise InputError(f"the line names an entity for {name}, but there is no such mention; remove it", place)
-    yield Annotated(
+    yield Document(
         bare.id,
         bare.text,
         tuple(

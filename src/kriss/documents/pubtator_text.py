@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kriss.documents.plain import numbered_lines
+from kriss.documents.problems import Problems
 from kriss.errors import Place
-from kriss.mine.documents import Document, Problems
-from kriss.mine.plain import numbered_lines
+from kriss.records import Document
 
 _HEADER = re.compile(rb"([^|\t]+)\|([ta])\|(.*)", re.DOTALL)
 
@@ -48,7 +49,7 @@ def read_pubtator(path: Path, problems: Problems, stripe: int, stripes: int) -> 
         if draft.problem:
             problems.add(draft.problem, Place(path, draft.problem_line), document_id)
         elif text.strip():
-            yield Document(document_id, text, draft.ordinal)
+            yield Document(document_id, text, ordinal=draft.ordinal)
 
 
 def _drafts(path: Path) -> Iterator[_Draft]:

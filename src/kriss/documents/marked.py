@@ -15,16 +15,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO
 
+from kriss.documents import sources as text_sources
+from kriss.documents.bioc import read_marked_bioc_json, read_marked_bioc_xml
+from kriss.documents.bracketed import parse_bracketed, read_bracketed
+from kriss.documents.brat import annotations_beside, read_brat, text_beside
+from kriss.documents.jsonl import read_marked_jsonl
+from kriss.documents.pubtator import read_marked_pubtator
 from kriss.errors import InputError, Place
-from kriss.link.bioc import read_marked_bioc_json, read_marked_bioc_xml
-from kriss.link.bracketed import parse_bracketed, read_bracketed
-from kriss.link.brat import annotations_beside, read_brat, text_beside
-from kriss.link.jsonl import read_marked_jsonl
-from kriss.link.pubtator import read_marked_pubtator
-from kriss.link.spans import Annotated, Span
-from kriss.mine import sources as text_sources
+from kriss.records import Document, Span
 
-__all__ = ["Annotated", "Format", "Span", "parse_bracketed", "read_annotated"]
+__all__ = ["Document", "Format", "Span", "parse_bracketed", "read_annotated"]
 
 STANDARD_INPUT = "-"
 
@@ -40,7 +40,7 @@ class Format(StrEnum):
     TEXT = "text"
 
 
-_READERS: dict[Format, Callable[[Path], Iterator[Annotated]]] = {
+_READERS: dict[Format, Callable[[Path], Iterator[Document]]] = {
     Format.JSONL: read_marked_jsonl,
     Format.PUBTATOR: read_marked_pubtator,
     Format.BIOC_XML: read_marked_bioc_xml,
@@ -50,7 +50,7 @@ _READERS: dict[Format, Callable[[Path], Iterator[Annotated]]] = {
 }
 
 
-def read_annotated(sources: Sequence[Path | str], format: Format | None = None) -> Iterator[Annotated]:
+def read_annotated(sources: Sequence[Path | str], format: Format | None = None) -> Iterator[Document]:
     """Iterate over the documents of files, folders and globs, one at a time; `-` is standard input.
 
     Without a format, each file's is told by its content and suffix; a text file with an `.ann` file
@@ -62,7 +62,7 @@ def read_annotated(sources: Sequence[Path | str], format: Format | None = None) 
     return _read(text_sources.find_files(named) if named or not with_input else [], format, with_input=with_input)
 
 
-def _read(files: Sequence[Path], format: Format | None, *, with_input: bool) -> Iterator[Annotated]:
+def _read(files: Sequence[Path], format: Format | None, *, with_input: bool) -> Iterator[Document]:
     if with_input:
         yield from _read_stream(sys.stdin.buffer, Path("standard input"), format)
     for path in files:
@@ -99,7 +99,7 @@ def _detect(path: Path) -> Format:
     return Format(found)
 
 
-def _read_stream(stream: BinaryIO, name: Path, format: Format | None) -> Iterator[Annotated]:
+def _read_stream(stream: BinaryIO, name: Path, format: Format | None) -> Iterator[Document]:
     """Read what can be read only once from a copy on disk, since telling its format takes a second look."""
     with tempfile.TemporaryDirectory(prefix="kriss-") as folder:
         copy = Path(folder) / "stdin"

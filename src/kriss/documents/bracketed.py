@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
+from kriss.documents.plain import unwrap
+from kriss.documents.problems import stem
+from kriss.documents.spans import load_text
 from kriss.errors import InputError, Place
-from kriss.link.spans import Annotated, Span, load_text
-from kriss.mine.documents import stem
-from kriss.mine.plain import unwrap
+from kriss.records import Document, Span
 
 _SIGN = re.compile(r"[\[\]\n]")
 
@@ -60,10 +61,10 @@ def parse_bracketed(text: str, file: Path | None = None) -> tuple[str, list[tupl
     return "".join((*parts, text[copied:])), spans
 
 
-def read_bracketed(path: Path) -> Iterator[Annotated]:
+def read_bracketed(path: Path) -> Iterator[Document]:
     """Yield the file as one document."""
     text, places = parse_bracketed(load_text(path), path)
-    yield Annotated(stem(path), unwrap(text) if text.strip() else "", tuple(Span(*place) for place in places))
+    yield Document(stem(path), unwrap(text) if text.strip() else "", tuple(Span(*place) for place in places))
 
 
 def _fail(message: str, text: str, at: int, file: Path | None) -> NoReturn:

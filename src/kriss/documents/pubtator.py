@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kriss.documents.plain import numbered_lines
+from kriss.documents.spans import decode, mark, split_entities, whole_number
 from kriss.errors import InputError, Place
-from kriss.link.spans import Annotated, Span, decode, mark, split_entities, whole_number
-from kriss.mine.plain import numbered_lines
+from kriss.records import Document, Span
 
 _HEADER = re.compile(r"([^|\t]+)\|([ta])\|(.*)", re.DOTALL)
 _RELATION = re.compile(r"\s*[A-Za-z]")
@@ -21,15 +22,15 @@ class _Draft:
     parts: dict[str, str] = field(default_factory=dict)
     rows: list[tuple[int, list[str]]] = field(default_factory=list)
 
-    def finish(self, path: Path) -> Annotated:
+    def finish(self, path: Path) -> Document:
         title, body = self.parts.get("t", ""), self.parts.get("a", "")
         text = f"{title}\n{body}" if body.strip() else title
-        document = Annotated(self.id, text if text.strip() else "", ())
+        document = Document(self.id, text if text.strip() else "", ())
         spans = tuple(_span(row, document, Place(path, number)) for number, row in self.rows)
-        return Annotated(document.id, document.text, spans)
+        return Document(document.id, document.text, spans)
 
 
-def read_marked_pubtator(path: Path) -> Iterator[Annotated]:
+def read_marked_pubtator(path: Path) -> Iterator[Document]:
     """Yield the documents with their mentions; rows of relations are passed over."""
     draft: _Draft | None = None
     for number, raw in numbered_lines(path):
@@ -74,7 +75,7 @@ def _is_relation(row: list[str]) -> bool:
     return len(row) in (4, 5) and _RELATION.match(row[1]) is not None
 
 
-def _span(row: list[str], document: Annotated, place: Place) -> Span:
+def _span(row: list[str], document: Document, place: Place) -> Span:
     if len(row) < 5:
         expected = "id, start, end, surface, type and, if there is one, entity"
         raise InputError(f"the row has {len(row)} columns where 5 or 6 are expected: {expected}", place)

@@ -19,16 +19,16 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from kriss.errors import DamagedError
-from kriss.index.hierarchy import LOOKED_AT, Hierarchy
-from kriss.index.logistic import Logistic
 from kriss.index.prototypes import Prototypes
-from kriss.index.query import EncodesMentions, query_vectors
-from kriss.index.spelling import Spelling
 from kriss.index.vectors import Index
 from kriss.mine.store import mentions_of
+from kriss.names import name_key
 from kriss.ontology import Ontology
-from kriss.records import Mention
-from kriss.train.names import name_key
+from kriss.rank.hierarchy import LOOKED_AT, Hierarchy
+from kriss.rank.logistic import Logistic
+from kriss.rank.query import EncodesMentions, query_vectors
+from kriss.rank.spelling import Spelling
+from kriss.records import Excerpt
 
 FILE = "calibration.json"
 WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -107,19 +107,19 @@ class Calibration:
 class Question:
     """A mention whose entity is known."""
 
-    mention: Mention
+    mention: Excerpt
     entity: int
 
 
 def dev_questions(file: pq.ParquetFile, ontology: Ontology, count: int, seed: int) -> list[Question]:
     """Draw mentions of the dev split, a few of an entity at most."""
     taken: Counter[str] = Counter()
-    kept: list[tuple[str, Mention]] = []
+    kept: list[tuple[str, Excerpt]] = []
     for table in mentions_of(file, ["dev"], ["entity", "left", "surface", "right"]):
         for entity, *text in zip(*(column.to_pylist() for column in table.columns), strict=True):
             taken[entity] += 1
             if taken[entity] <= _OF_ONE:
-                kept.append((entity, Mention(*text)))
+                kept.append((entity, Excerpt(*text)))
     draw = np.sort(np.random.default_rng(seed).permutation(len(kept))[:count])
     rows = [(ontology.row_of(kept[place][0]), kept[place][1]) for place in draw.tolist()]
     return [Question(mention, row) for row, mention in rows if row is not None]
@@ -128,7 +128,7 @@ def dev_questions(file: pq.ParquetFile, ontology: Ontology, count: int, seed: in
 def name_questions(prototypes: Prototypes, count: int, seed: int) -> list[Question]:
     """Draw names as they stand in the index, for an ontology without dev mentions."""
     draw = np.sort(np.random.default_rng(seed).permutation(len(prototypes))[:count])
-    return [Question(Mention.bare(prototypes.surface(row)), int(prototypes.entity[row])) for row in draw.tolist()]
+    return [Question(Excerpt.bare(prototypes.surface(row)), int(prototypes.entity[row])) for row in draw.tolist()]
 
 
 def usable(prototypes: Prototypes, questions: Sequence[Question]) -> list[Question]:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kriss.errors import DamagedError
-from kriss.index.ngram_files import (
+from kriss.rank.ngram_files import (
     BASE,
     FILES,
     SHIFT,

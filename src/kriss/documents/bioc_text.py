@@ -12,11 +12,12 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from kriss.documents.jsoncut import json_records
+from kriss.documents.plain import identify
+from kriss.documents.problems import Problems, flaw_of, stem
+from kriss.documents.xmlcut import Layout, XmlRecords, reason
 from kriss.errors import Place
-from kriss.mine.documents import Document, Problems, flaw_of, stem
-from kriss.mine.jsoncut import json_records
-from kriss.mine.plain import identify
-from kriss.mine.xmlcut import Layout, XmlRecords, reason
+from kriss.records import Document
 
 LAYOUT = Layout(roots=(b"collection",), records=(b"document",), ignored=(b"source", b"date", b"key", b"infon"))
 _WIDEST_GAP = 1 << 20
@@ -39,7 +40,7 @@ def read_bioc_xml(path: Path, problems: Problems, stripe: int, stripes: int) -> 
             problem = str(error)
         else:
             if text:
-                yield Document(document_id, text, record.ordinal)
+                yield Document(document_id, text, ordinal=record.ordinal)
             continue
         problems.add(problem, Place(path) if problems.full else records.place(record, line), document_id)
 
@@ -60,7 +61,7 @@ def read_bioc_json(path: Path, problems: Problems, stripe: int, stripes: int) ->
         else:
             if not problem:
                 if text:
-                    yield Document(document_id, text, record.ordinal)
+                    yield Document(document_id, text, ordinal=record.ordinal)
                 continue
             line = record.line
         problems.add(problem, Place(path, line), document_id.encode("ascii", "replace").decode())

@@ -90,5 +90,6 @@ def _allowed(places: NDArray[np.int64], allowed: NDArray[np.bool_]) -> NDArray[n
 
 def _is_of(evidence: Evidence, mention: Mention) -> bool:
     """Whether an example is this very mention; the name of an entity that was added is nobody's word on one."""
-    text = mention.left[-CONTEXT:], mention.surface, mention.right[:CONTEXT]
+    own = mention.excerpt(CONTEXT)
+    text = own.left, own.surface, own.right
     return evidence.kind == "gold" and (evidence.left, evidence.surface, evidence.right) == text

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from kriss.mine.bioc import read_bioc_json, read_bioc_xml
-from kriss.mine.documents import Deleted, Document, Problems
-from kriss.mine.plain import read_jsonl, read_text
-from kriss.mine.pubmed import read_pubmed
-from kriss.mine.pubtator import read_pubtator
-from kriss.mine.sources import Format, detect_format
+from kriss.documents.bioc_text import read_bioc_json, read_bioc_xml
+from kriss.documents.plain import read_jsonl, read_text
+from kriss.documents.problems import Deleted, Problems
+from kriss.documents.pubmed import read_pubmed
+from kriss.documents.pubtator_text import read_pubtator
+from kriss.documents.sources import Format, detect_format
+from kriss.records import Document
 
 _READERS = {
     Format.PUBMED: read_pubmed,

@@ -12,16 +12,6 @@ SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
-    """One text to search. Offsets anywhere in kriss count the characters of `text`."""
-
-    id: str
-    text: str
-    ordinal: int
-    """The index of the record within its file, from 0; records without text have one too."""
-
-
-@dataclass(frozen=True, slots=True)
 class Deleted:
     """A document that PubMed has withdrawn (`<DeleteCitation>`): earlier files may still hold it."""
 

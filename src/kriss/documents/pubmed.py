@@ -16,9 +16,10 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
 
+from kriss.documents.problems import Deleted, Problems, join_text
+from kriss.documents.xmlcut import Layout, XmlRecord, XmlRecords, reason
 from kriss.errors import Place
-from kriss.mine.documents import Deleted, Document, Problems, join_text
-from kriss.mine.xmlcut import Layout, XmlRecord, XmlRecords, reason
+from kriss.records import Document
 
 _LAYOUT = Layout(
     roots=(b"PubmedArticleSet", b"PubmedBookArticleSet"),
@@ -50,7 +51,7 @@ def read_pubmed(path: Path, problems: Problems, stripe: int, stripes: int) -> It
             continue
         found = _search(record.xml) or _parse(records, record, problems)
         if found and found[1]:
-            yield Document(found[0], found[1], record.ordinal)
+            yield Document(found[0], found[1], ordinal=record.ordinal)
 
 
 def _search(xml: bytes) -> tuple[str, str] | None:

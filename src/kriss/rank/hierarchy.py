@@ -13,8 +13,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from kriss.names import folded
 from kriss.ontology import Ontology
-from kriss.records import folded
 
 LOOKED_AT = 16
 """Candidates that speak for others, and that others speak for."""

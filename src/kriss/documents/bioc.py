@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from kriss.documents.bioc_text import LAYOUT, Passage, lay_out, objects_of, passage_offset
+from kriss.documents.jsoncut import json_records
+from kriss.documents.plain import identify
+from kriss.documents.problems import stem
+from kriss.documents.spans import check_characters, mark, split_entities, whole_number
+from kriss.documents.xmlcut import XmlRecord, XmlRecords, reason
 from kriss.errors import InputError, Place
-from kriss.link.spans import Annotated, Span, check_characters, mark, split_entities, whole_number
-from kriss.mine.bioc import LAYOUT, Passage, lay_out, objects_of, passage_offset
-from kriss.mine.documents import stem
-from kriss.mine.jsoncut import json_records
-from kriss.mine.plain import identify
-from kriss.mine.xmlcut import XmlRecord, XmlRecords, reason
+from kriss.records import Document, Span
 
 IDENTIFIER = "identifier"
 _VOCABULARIES = (
@@ -31,7 +32,7 @@ _Found = tuple[_Object, range]
 """An annotation, and the pieces of text in one of which it begins."""
 
 
-def read_marked_bioc_xml(path: Path) -> Iterator[Annotated]:
+def read_marked_bioc_xml(path: Path) -> Iterator[Document]:
     """Yield the documents of a BioC collection in XML, with their annotations."""
     records = XmlRecords(path, LAYOUT, 0, 1)
     for record in records:
@@ -44,7 +45,7 @@ def read_marked_bioc_xml(path: Path) -> Iterator[Annotated]:
         yield _located(name, document, records, record)
 
 
-def read_marked_bioc_json(path: Path) -> Iterator[Annotated]:
+def read_marked_bioc_json(path: Path) -> Iterator[Document]:
     """Yield the documents of BioC in JSON, with their annotations."""
     for record in json_records(path, 0, 1):
         place = Place(path, record.line)
@@ -61,7 +62,7 @@ def read_marked_bioc_json(path: Path) -> Iterator[Annotated]:
         yield check_characters(found, place)
 
 
-def _located(name: str, document: _Object, records: XmlRecords, record: XmlRecord) -> Annotated:
+def _located(name: str, document: _Object, records: XmlRecords, record: XmlRecord) -> Document:
     """Annotate; the line is looked for only when there is something to complain of, as that reads the file again."""
     somewhere = Place(records.path)
     try:
@@ -72,7 +73,7 @@ def _located(name: str, document: _Object, records: XmlRecords, record: XmlRecor
         raise InputError(f"document '{name}': {error}", records.place(record)) from None
 
 
-def _annotated(name: str, document: _Object, place: Place) -> Annotated:
+def _annotated(name: str, document: _Object, place: Place) -> Document:
     pieces: list[Passage] = []
     found: list[_Found] = []
     for passage in objects_of(document.get("passages"), "passages"):
@@ -88,8 +89,8 @@ def _annotated(name: str, document: _Object, place: Place) -> Annotated:
         found += _annotations(passage, range(first, len(pieces)))
     found += _annotations(document, range(len(pieces)))
     text, starts = lay_out(pieces)
-    bare = Annotated(name, text, ())
-    return Annotated(name, text, tuple(_spans(bare, pieces, starts, found, place)))
+    bare = Document(name, text, ())
+    return Document(name, text, tuple(_spans(bare, pieces, starts, found, place)))
 
 
 def _annotations(owner: _Object, pieces: range) -> list[_Found]:
@@ -104,7 +105,7 @@ def _piece(part: _Object) -> Passage:
 
 
 def _spans(
-    bare: Annotated, pieces: list[Passage], starts: list[int], found: Iterable[_Found], place: Place
+    bare: Document, pieces: list[Passage], starts: list[int], found: Iterable[_Found], place: Place
 ) -> Iterator[Span]:
     for annotation, where in found:
         locations = objects_of(annotation.get("locations"), "locations")

@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any, TextIO
 from xml.sax.saxutils import escape, quoteattr
 
+from kriss.documents.bioc import IDENTIFIER
 from kriss.errors import ExistsError, InputError
-from kriss.files import clean
-from kriss.link.bioc import IDENTIFIER
-from kriss.link.spans import Annotated, Span
-from kriss.records import Evidence, Link
+from kriss.names import clean
+from kriss.records import Document, Evidence, Link, Span
 
 NO_ENTITY = "-1"
 _AROUND = 60
@@ -44,7 +43,7 @@ COLUMNS = (
 _LINE_ENDS = str.maketrans(dict.fromkeys("\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029", " "))
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-Linked = tuple[Annotated, Sequence[Link]]
+Linked = tuple[Document, Sequence[Link]]
 
 
 class OutputFormat(StrEnum):
@@ -247,7 +246,7 @@ _WRITERS: dict[OutputFormat, Callable[[Iterable[Linked], TextIO], None]] = {
 }
 
 
-def _as_json(document: Annotated, span: Span, link: Link) -> dict[str, Any]:
+def _as_json(document: Document, span: Span, link: Link) -> dict[str, Any]:
     candidates = [
         {"entity": one.entity, "name": one.name, "score": _finite(one.score), "evidence": asdict(one.evidence)}
         for one in link.candidates

@@ -4,42 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
+from kriss.documents.problems import flaw_of
 from kriss.errors import InputError, Place
-from kriss.files import clean, open_bytes, reading
-from kriss.mine.documents import flaw_of
+from kriss.files import open_bytes, reading
+from kriss.names import clean
+from kriss.records import Document, Span
 
 _JOINTS = re.compile(r"[|+;,]")
 _NO_ENTITY = ("", "-", "-1", "cui-less", "nil")
 _SHOWN = 60
 _BOM = b"\xef\xbb\xbf"
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A mention as a file marks it: from `start` up to, not including, `end`, in characters of the text."""
-
-    start: int
-    end: int
-    entities: tuple[str, ...] = ()
-    """The entities it means, if the file says so; none for a mention that is not in the ontology."""
-    type: str = ""
-    id: str = ""
-    name: str = ""
-    """What the entity is called, if the file says so: with it, one that a linker does not have can be added."""
-
-
-@dataclass(frozen=True, slots=True)
-class Annotated:
-    """A document and its mentions, in the order of the file."""
-
-    id: str
-    text: str
-    spans: tuple[Span, ...]
-    offset: int = 0
-    """Where in its document the text begins, if it is a part of one."""
 
 
 def split_entities(identifier: str) -> tuple[str, ...]:
@@ -60,7 +36,7 @@ def known_entities(identifiers: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one for one in stripped if one.rpartition(":")[2].strip().lower() not in _NO_ENTITY))
 
 
-def mark(document: Annotated, span: Span, place: Place, *surfaces: str) -> Span:
+def mark(document: Document, span: Span, place: Place, *surfaces: str) -> Span:
     """Return the span if it lies in the document's text and is what the file says stands there.
 
     Surfaces are compared after white space: corpora have them trimmed, or with a line end as a blank.
@@ -91,7 +67,7 @@ def whole_number(value: object, what: str, place: Place) -> int:
     raise InputError(f"{what} is {_short(repr(value))}, not a whole number of characters", place)
 
 
-def check_characters(document: Annotated, place: Place) -> Annotated:
+def check_characters(document: Document, place: Place) -> Document:
     """Return the document unless it holds what no UTF-8 file can: only escapes of JSON bring that in."""
     marked = (part for span in document.spans for part in (*span.entities, span.type, span.id, span.name))
     if flaw := flaw_of("".join((document.id, document.text, *marked))):

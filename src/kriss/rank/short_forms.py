@@ -28,8 +28,9 @@ from kriss.errors import DamagedError
 from kriss.mine.abbreviations import abbreviations
 from kriss.mine.config import SPLITS
 from kriss.mine.store import mentions_of
+from kriss.names import folded
 from kriss.ontology import Ontology
-from kriss.records import Mention, folded
+from kriss.records import Excerpt
 
 FILE = "short_forms.json"
 _BEHIND = re.compile(r"\s*[(\[]\s*([^\s()\[\]]{2,12}?)[.,;:]?(?:[)\]]|\s)")
@@ -77,7 +78,7 @@ def short_forms(folder: Path, ontology: Ontology) -> dict[str, ShortForm]:
     seen: dict[str, dict[str, _Seen]] = {}
     for table in mentions_of(file, [split for split in SPLITS if split != "dev"], _COLUMNS):
         for entity, document, *text in zip(*(column.to_pylist() for column in table.columns), strict=True):
-            mention = Mention(*text)
+            mention = Excerpt(*text)
             for short, spelled in explained(mention):
                 one = seen.setdefault(short, {}).setdefault(entity, _Seen())
                 one.weight += weight.get(entity, 1.0)
@@ -108,12 +109,12 @@ def _believed(seen: Mapping[str, Mapping[str, _Seen]], names: frozenset[str]) ->
             yield short, ShortForm(long, entity, next(iter(best.documents)), len(best.documents))
 
 
-def explained(mention: Mention) -> list[tuple[str, bool]]:
+def explained(mention: Excerpt) -> list[tuple[str, bool]]:
     """Return the short forms that stand beside a name, each with whether its letters are those of the name.
 
-    >>> explained(Mention("Women with ", "overactive bladder", " (OAB) and"))
+    >>> explained(Excerpt("Women with ", "overactive bladder", " (OAB) and"))
     [('OAB', True)]
-    >>> explained(Mention("given MK-801 (", "dizocilpine", ") daily"))
+    >>> explained(Excerpt("given MK-801 (", "dizocilpine", ") daily"))
     [('MK-801', False)]
     """
     if looks_like_one(mention.surface):  # "HGF (PeproTech)" explains nothing

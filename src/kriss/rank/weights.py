@@ -15,11 +15,11 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from kriss.index.calibrate import WEIGHTS, Question
 from kriss.index.encode import Block
 from kriss.index.prototypes import Prototypes
-from kriss.index.query import EncodesMentions, query_vectors
-from kriss.train.names import name_key
+from kriss.names import name_key
+from kriss.rank.calibrate import WEIGHTS, Question
+from kriss.rank.query import EncodesMentions, query_vectors
 
 REFERENCES = (0.0, 0.1, 0.25, 0.5, 1.0)
 """Weights of the reference that are tried: 0 is Eq. 3, 1 is Eq. 4."""

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from kriss.documents.problems import Problems, flaw_of, join_text, stem
 from kriss.errors import Place
 from kriss.files import open_bytes, read_blocks, reading
-from kriss.mine.documents import Document, Problems, flaw_of, join_text, stem
+from kriss.records import Document
 
 _BOM = b"\xef\xbb\xbf"
 _IDS = ("id", "pmid", "_id")
@@ -37,7 +38,7 @@ def read_text(path: Path, problems: Problems, stripe: int, stripes: int) -> Iter
         place = Place(path, 1 + text.count("\n", 0, text.index("\0")))
         problems.add("the text holds a NUL character", place, stem(path))
     elif text.strip():
-        yield Document(stem(path), unwrap(text), 0)
+        yield Document(stem(path), unwrap(text), ordinal=0)
 
 
 def read_jsonl(path: Path, problems: Problems, stripe: int, stripes: int) -> Iterator[Document]:
@@ -99,7 +100,7 @@ def parse_record(record: object, path: Path, ordinal: int) -> Document:
         raise ValueError(f"the record '{document_id}' has no text; the field is 'text', 'abstract' or 'body'")
     if not isinstance(title, str | None) or not isinstance(body, str | None):
         raise ValueError(f"the title or the text of the record '{document_id}' is not a text")
-    return Document(document_id, join_text(title or "", body or ""), ordinal)
+    return Document(document_id, join_text(title or "", body or ""), ordinal=ordinal)
 
 
 def _has_escapes(raw: bytes) -> bool:
