@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from kriss.cli import run
-from kriss.index.build import build_linker
+from kriss.link.build import build_linker
 from kriss.index.config import IndexConfig
 from kriss.ontology import Ontology
 from tests.train_fixtures import world

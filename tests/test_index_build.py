@@ -16,7 +16,7 @@ from kriss.artifacts import open_artifact, verify
 from kriss.cli import run
 from kriss.encoder.session import OnnxEncoder
 from kriss.index import encode
-from kriss.index.build import build_linker
+from kriss.link.build import build_linker
 from kriss.index.config import IndexConfig
 from kriss.index.encode import Block
 from kriss.index.prototypes import Prototypes

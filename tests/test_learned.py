@@ -14,7 +14,7 @@ import pytest
 
 from kriss.encoder.session import OnnxEncoder
 from kriss.errors import InputError, UnknownEntityError
-from kriss.index.build import build_linker
+from kriss.link.build import build_linker
 from kriss.index.config import Choice, IndexConfig
 from kriss.link import learned as learned_module
 from kriss.link.linker import Linker

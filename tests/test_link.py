@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kriss import Excerpt, Link, Linker
 from kriss.encoder.session import OnnxEncoder
 from kriss.errors import ConfigError, InputError, UnknownEntityError
-from kriss.index.build import build_linker
+from kriss.link.build import build_linker
 from kriss.index.config import IndexConfig
 from kriss.index.prototypes import Prototypes
 from kriss.index.vectors import Index

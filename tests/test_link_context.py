@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from kriss.cli import run
-from kriss.index.build import build_linker
+from kriss.link.build import build_linker
 from kriss.index.config import IndexConfig
 from kriss.link.linker import Linker
 from kriss.records import Excerpt

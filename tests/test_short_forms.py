@@ -10,7 +10,7 @@ import pytest
 from kriss import Linker, Ontology
 from kriss.cli import run
 from kriss.errors import DamagedError
-from kriss.index.build import build_linker
+from kriss.link.build import build_linker
 from kriss.index.config import IndexConfig
 from kriss.rank.short_forms import FILE, explained, looks_like_one, short_forms
 from kriss.records import Excerpt

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kriss.errors import KrissError
-    from kriss.index.build import build_linker
     from kriss.index.config import IndexConfig
+    from kriss.link.build import build_linker
     from kriss.link.linker import Linker
     from kriss.ontology import Ontology, OntologyConfig, build_ontology
     from kriss.records import Candidate, Document, Entity, Evidence, Excerpt, Link, Mention, Span
@@ -40,7 +40,7 @@ _HOME = {
     "Excerpt": "kriss.records",
     "Ontology": "kriss.ontology",
     "OntologyConfig": "kriss.ontology",
-    "build_linker": "kriss.index.build",
+    "build_linker": "kriss.link.build",
     "build_ontology": "kriss.ontology",
 }
 

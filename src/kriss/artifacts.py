@@ -75,7 +75,7 @@ LAYOUTS: Mapping[str, Layout] = {
     "linker": Layout(
         version=1,
         files=(
-            "calibration.json",
+            "weights.json",
             "prototypes.arrow",
             "references.npy",
             "short_forms.json",
@@ -89,7 +89,7 @@ LAYOUTS: Mapping[str, Layout] = {
     ),
     "reranker": Layout(
         version=1,
-        files=("reranker.json", "tokenizer.json", "blend.json"),
+        files=("reranker.json", "tokenizer.json", "weights.json"),
         libraries=("torch", "transformers", "tokenizers", "onnxruntime"),
     ),
     "evaluation": Layout(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from kriss.errors import InputError
@@ -144,6 +145,8 @@ class Candidate:
     name: str
     score: float
     evidence: Evidence
+    features: Mapping[str, float] = field(default_factory=dict)
+    """What each feature adds to the score."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from kriss.index.build import MakeEngine
+    from kriss.link.build import MakeEngine
     from kriss.index.config import IndexConfig
 
 
@@ -52,7 +52,7 @@ def index(
     """Build a linker. Interrupted, the same command goes on where it stopped."""
     from kriss.cli.index_progress import IndexProgress
     from kriss.config import from_mapping
-    from kriss.index.build import build_linker
+    from kriss.link.build import build_linker
     from kriss.index.config import IndexConfig
     from kriss.ontology import Ontology
 

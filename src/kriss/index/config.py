@@ -25,12 +25,7 @@ class IndexConfig:
     names: Names = "all"
     """Names without context as prototypes: of entities without a mined mention (`missing`, all that the
     paper needs), of `all`, or of `none`."""
-    references: float | None = None
-    """Weight with which the entity's reference is added to each prototype: 1 is Eq. 4 as it stands, 0 is
-    Eq. 3, None what does best on dev mentions."""
     index: Choice = "auto"
-    ngrams: bool = True
-    """Whether names can also be looked up by their character n-grams."""
     precision: Precision = "fp32"
     """In which numbers mentions are encoded, here and when linking."""
     backend: Backend = "onnx"
@@ -46,8 +41,6 @@ def check(config: IndexConfig) -> None:
         raise ConfigError(f"there is no split '{unknown[0]}'; mentions have {', '.join(SPLITS)}")
     if "dev" in config.splits:
         raise ConfigError("mentions of the split 'dev' calibrate the linker and cannot be its prototypes")
-    if config.references is not None and not 0 <= config.references < float("inf"):
-        raise ConfigError(f"'references' is a weight that is not negative, not {config.references}")
     if not config.per_entity and config.names == "none":
         raise ConfigError("no mined mentions and no names: nothing would be in the index")
     if config.backend == "torch" and config.precision != "fp32":

@@ -120,6 +120,19 @@ class Prototypes:
         """Return the text that a prototype marks."""
         return self._surface[row]
 
+    def document(self, row: int) -> str:
+        """Return the document that a prototype stands in; a name has none."""
+        return self._document[row]
+
+    def is_name(self, row: int) -> bool:
+        """Whether a prototype is a name, and no mined mention."""
+        return bool(self.kind[row] == KINDS.index("name"))
+
+    def mined_of(self, entity: int) -> NDArray[np.int64]:
+        """Return the mined mentions that stand for an entity."""
+        first, last = np.searchsorted(self.entity, [entity, entity + 1]).tolist()
+        return np.asarray(first + np.flatnonzero(self.kind[first:last] == KINDS.index("mined")))
+
     def mentions(self, first: int, last: int) -> list[Excerpt]:
         """Return prototypes as they are encoded."""
         return [Excerpt(self._left[row], self._surface[row], self._right[row]) for row in range(first, last)]

@@ -14,11 +14,12 @@ from kriss.documents.problems import Problems
 from kriss.documents.readers import read_documents
 from kriss.documents.sources import find_files
 from kriss.errors import ArtifactError, ConfigError, MissingExtraError
-from kriss.index.layout import LOOKED_FOR, NAMES
+from kriss.link.assemble import LOOKED_FOR
 from kriss.link.linker import Linker
 from kriss.mine.config import MineConfig
 from kriss.mine.matcher import Matcher
 from kriss.mine.names import Names, Reading, Verdict, write_names
+from kriss.rank.parts import NAMES
 from kriss.records import Document, Span
 
 _AT_ONCE = 64

@@ -112,11 +112,11 @@ class Snapshot:
 class Learned:
     """The examples of one linker, on disk."""
 
-    def __init__(self, folder: Path, encoder: str, kind: Kind, ontology: Ontology) -> None:
+    def __init__(self, folder: Path, encoder: str, ontology: Ontology) -> None:
         self._folder = folder
         self._ontology = ontology
         self._encoder = encoder
-        self._kind: Kind = kind
+        self._kind: Kind = "flat"
         self._looking, self._writing = threading.Lock(), threading.Lock()  # a look need not wait for a fold
         self._now = Snapshot()
 

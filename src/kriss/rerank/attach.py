@@ -9,26 +9,21 @@ from kriss.artifacts import create, open_artifact
 from kriss.encoder.cross import cross_file
 from kriss.encoder.pairs import SETTINGS
 from kriss.encoder.settings import TOKENIZER
-from kriss.errors import ArtifactError
-from kriss.index.layout import RERANKER
 from kriss.link.linker import Linker
-from kriss.rank.rerank import BLEND, Blend
+from kriss.rank.parts import RERANKER
+from kriss.rank.rerank import check_made_for
+from kriss.rank.tune import FILE as WEIGHTS
 
 
 def attach(linker: Path, reranker: Path, *, force: bool = False) -> Path:
     """Put a re-ranker into the folder of the linker that it was trained for; only what linking needs goes along."""
     artifact = open_artifact(reranker, "reranker")
-    for what, digest in Linker.load(linker, threads=1).made_for().items():
-        if artifact.facts.get(what) != digest:
-            raise ArtifactError(
-                f"{reranker} was trained for another {what} than that of {linker}; "
-                f"train one with 'kriss rerank train {linker} MENTIONS --out DIR'"
-            )
-    graph = cross_file(reranker, Blend.load(reranker).precision)
+    check_made_for(artifact, Linker.load(linker, threads=1).made_for(), linker)
+    graph = cross_file(reranker, artifact.facts["onnx"]["precision"])
     inputs = [{"name": reranker.name, "sha256": artifact.digest}]
     with create(linker / RERANKER, "reranker", config=artifact.config, inputs=inputs, force=force) as draft:
         (draft.path / graph.parent.name).mkdir()
-        for file in (reranker / SETTINGS, reranker / TOKENIZER, reranker / BLEND, graph):
+        for file in (reranker / SETTINGS, reranker / TOKENIZER, reranker / WEIGHTS, graph):
             shutil.copy(file, draft.path / file.relative_to(reranker))
         draft.facts |= artifact.facts
     return linker / RERANKER

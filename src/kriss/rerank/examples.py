@@ -1,8 +1,9 @@
 """Training data: mined mentions, each with candidates of the linker, one of which is right.
 
-A mention is first masked, or another name of its entity is put in its place, or it stays as it is; then the
-linker is asked for it. What it answers is kept on disk, block by block, so that an interrupted run goes on:
-what an example consists of is a function of the seed and of its number alone.
+A mention is first masked, or another name of its entity is put in its place, or it stays as it is; then the linker's
+own ranking is asked, with what would give the answer away hidden from it: the mention's document, and, but for a share
+of the mentions, whatever is spelled like it. The answers are kept on disk, block by block, so that an interrupted run
+goes on: what an example consists of depends on the seed and its number alone.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ import pyarrow.parquet as pq
 
 from kriss.encoder.pairs import Option
 from kriss.errors import ConfigError, DamagedError
-from kriss.link.given import storable
+from kriss.link.given import encodable, storable
 from kriss.link.linker import Linker
 from kriss.mine.store import mentions_of
 from kriss.names import name_key
 from kriss.ontology import Ontology
-from kriss.records import Document, Entity, Excerpt, Mention
-from kriss.rerank.candidates import Asked, CandidateSearch, Seen
+from kriss.rank.features import without_names
+from kriss.rank.queries import Hidden, Queries
+from kriss.rank.tune import Case
+from kriss.records import Document, Excerpt, Mention
 from kriss.rerank.config import RerankConfig
 
 _BLOCK = 256
@@ -40,7 +43,6 @@ _SCHEMA = pa.schema(
         *((name, pa.large_string()) for name in ("left", "surface", "right")),
         ("masked", pa.bool_()),
         ("original", pa.large_string()),
-        ("document", pa.large_string()),
         ("hides", pa.bool_()),
         ("entities", pa.list_(pa.int32())),
         ("prototypes", pa.list_(pa.int32())),
@@ -51,12 +53,11 @@ Progress = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Labeled:
-    """A mention whose entity is known: nobody labeled a mined one, but its name has one meaning."""
+class Seen:
+    """An entity and its best prototype: rows of the ontology and of the linker's table."""
 
     entity: int
-    document: str
-    mention: Excerpt
+    prototype: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,6 @@ class Example:
     mention: Excerpt
     original: str
     """What the text has in the place of the mention."""
-    document: str
     hides: bool
     """Whether references leave out names that are spelled as the mention."""
     candidates: tuple[Seen, ...]
@@ -78,7 +78,7 @@ class Example:
         return frozenset({name_key(self.original), name_key(self.mention.surface)})
 
 
-def read_labeled(file: pq.ParquetFile, ontology: Ontology, split: str, most: int) -> list[Labeled]:
+def read_cases(file: pq.ParquetFile, ontology: Ontology, split: str, most: int) -> list[Case]:
     """Read the first `most` mentions of each entity in a split."""
     taken: Counter[str] = Counter()
     found = []
@@ -87,11 +87,11 @@ def read_labeled(file: pq.ParquetFile, ontology: Ontology, split: str, most: int
             taken[entity] += 1
             row = ontology.row_of(entity) if taken[entity] <= most else None
             if row is not None:
-                found.append(Labeled(row, document, Excerpt(*text)))
+                found.append(Case(Excerpt(*text), row, document))
     return found
 
 
-def labeled_by_hand(documents: Iterable[Document], linker: Linker) -> list[Labeled]:
+def labeled_by_hand(documents: Iterable[Document], linker: Linker) -> list[Case]:
     """Return the mentions of documents that name one entity, if the linker has it in its ontology."""
     found = []
     for document in documents:
@@ -99,55 +99,65 @@ def labeled_by_hand(documents: Iterable[Document], linker: Linker) -> list[Label
             known = linker.find_id(span.entities[0]) if len(span.entities) == 1 else None
             row = None if known is None else linker.ontology.row_of(known)
             if row is not None:
-                found.append(Labeled(row, document.id, storable(Mention(document, span.start, span.end)).excerpt()))
+                mention = storable(Mention(document, span.start, span.end))
+                found.append(Case(mention.excerpt(), row, document.id))
     return found
 
 
-def digest_of(labeled: Iterable[Labeled]) -> str:
+def digest_of(cases: Iterable[Case]) -> str:
     """Return a name for what the mentions say."""
-    return sha256(json.dumps([astuple(one) for one in labeled]).encode()).hexdigest()
+    return sha256(json.dumps([astuple(one) for one in cases]).encode()).hexdigest()
 
 
 class ExampleMaker:
     """Makes examples of one split; `training` puts the correct entity among the candidates, in any place."""
 
     def __init__(self, linker: Linker, config: RerankConfig, split: str, *, training: bool) -> None:
-        self._search = CandidateSearch(linker)
+        self._linker = linker
+        self._ranking = linker.ranking
         self._ontology = linker.ontology
         self._config = config
         self._split = split
         self._training = training
 
-    def __call__(self, labeled: Sequence[Labeled], first: int) -> Iterator[Example]:
+    def __call__(self, cases: Sequence[Case], first: int) -> Iterator[Example]:
         """Yield examples of the mentions that have any; `first` is the number of the first of them."""
-        kept: list[tuple[Labeled, Asked, random.Random]] = []
-        for number, one in enumerate(labeled, first):
-            draw = random.Random(f"{self._config.seed} {self._split} {number}")  # noqa: S311
-            mention = self._view(one, draw)
-            same = draw.random() < self._config.p_same_prototype
-            spellings = frozenset() if same else frozenset(map(name_key, (one.mention.surface, mention.surface)))
-            asked = Asked(mention, one.document, spellings)
-            if self._search.usable(asked, one.entity):  # else only the correct candidate would have no evidence
-                kept.append((one, asked, draw))
-        answers = self._search(
-            [asked for _, asked, _ in kept], [one.entity for one, _, _ in kept], self._config.candidates
+        drawn = [self._drawn(case, number) for number, case in enumerate(cases, first)]
+        views, hidden = [view for view, _, _ in drawn], [hidden for _, hidden, _ in drawn]
+        queries = Queries.of(
+            self._linker.encoder, list(map(encodable, views)), context=self._ranking.context > 0, hidden=hidden
         )
-        for (one, asked, draw), (found, correct) in zip(kept, answers, strict=True):
+        finder, vectors = self._ranking.finder(), queries.vectors(self._ranking.context)
+        ranked = self._ranking(queries, top=self._config.candidates)
+        for place, (case, (view, hides, draw)) in enumerate(zip(cases, drawn, strict=True)):
+            best = finder.best_of(case.entity, vectors[place], hides)
+            if not len(best.entities):  # only the correct candidate would have no evidence
+                continue
+            correct = Seen(case.entity, int(best.rows[0]))
+            rows = zip(ranked[place].entities.tolist(), ranked[place].rows.tolist(), strict=True)
+            found = [Seen(*pair) for pair in rows][: self._config.candidates]
+            gold = next((number for number, seen in enumerate(found) if seen.entity == case.entity), -1)
             if self._training:
-                if correct not in found:
-                    found = [*found[: self._config.candidates - 1], correct]
+                found = found if gold >= 0 else [*found[: self._config.candidates - 1], correct]
                 draw.shuffle(found)
-            gold = found.index(correct) if correct in found else -1
-            hides = draw.random() >= self._config.p_same_name
-            example = Example(asked.mention, one.mention.surface, one.document, hides, tuple(found), gold)
-            yield replace(example, hides=hides and self._has_other_names(one.entity, example))
+                gold = next(number for number, seen in enumerate(found) if seen.entity == case.entity)
+            example = Example(view, case.excerpt.surface, draw.random() >= self._config.p_same_name, tuple(found), gold)
+            yield replace(example, hides=example.hides and self._has_other_names(case.entity, example))
 
-    def _view(self, one: Labeled, draw: random.Random) -> Excerpt:
+    def _drawn(self, case: Case, number: int) -> tuple[Excerpt, Hidden, random.Random]:
+        """Return a mention as it is shown, what is hidden from it, and where its dice go on."""
+        draw = random.Random(f"{self._config.seed} {self._split} {number}")  # noqa: S311
+        view = self._view(case, draw)
+        same = draw.random() < self._config.p_same_prototype
+        keys = frozenset() if same else frozenset({name_key(case.excerpt.surface), name_key(view.surface)})
+        return view, Hidden(keys, case.document), draw
+
+    def _view(self, case: Case, draw: random.Random) -> Excerpt:
         fate = draw.random()
         if fate < self._config.p_replace:
-            others = [name for name in self._ontology.names_at(one.entity) if name != one.mention.surface]
-            return replace(one.mention, surface=draw.choice(others)) if others else one.mention
-        return replace(one.mention, masked=True) if fate < self._config.p_replace + self._config.p_mask else one.mention
+            others = [name for name in self._ontology.names_at(case.entity) if name != case.excerpt.surface]
+            return replace(case.excerpt, surface=draw.choice(others)) if others else case.excerpt
+        return replace(case.excerpt, masked=fate < self._config.p_replace + self._config.p_mask)
 
     def _has_other_names(self, entity: int, example: Example) -> bool:
         keys = example.spellings()
@@ -170,7 +180,7 @@ class Examples:
         row = {name: column[place].as_py() for name, column in self._columns.items()}
         mention = Excerpt(row["left"], row["surface"], row["right"], row["masked"])
         seen = tuple(Seen(*pair) for pair in zip(row["entities"], row["prototypes"], strict=True))
-        return Example(mention, row["original"], row["document"], row["hides"], seen, row["gold"])
+        return Example(mention, row["original"], row["hides"], seen, row["gold"])
 
     def options(self, example: Example) -> list[Option]:
         """Return the candidates as the model sees them."""
@@ -182,19 +192,9 @@ class Examples:
         return found
 
 
-def without_names(entity: Entity, hidden: frozenset[str]) -> Entity:
-    """Return an entity without the names that have these keys; one that has no other keeps them.
-
-    >>> without_names(Entity("X", "pain", ("ache", "pains")), frozenset({"pain"})).names
-    ('ache',)
-    """
-    rest = [name for name in entity.names if name_key(name) not in hidden] if hidden else []
-    return replace(entity, name=rest[0], aliases=tuple(rest[1:])) if rest else entity
-
-
 def build_examples(
     folder: Path,
-    labeled: Sequence[Labeled],
+    cases: Sequence[Case],
     maker: ExampleMaker,
     linker: Linker,
     stamp: Mapping[str, Any],
@@ -204,24 +204,24 @@ def build_examples(
     folder.mkdir(parents=True, exist_ok=True)
     _check_stamp(folder / _STAMP, stamp)
     tables = [_SCHEMA.empty_table()]
-    for first in range(0, len(labeled), _BLOCK):
+    for first in range(0, len(cases), _BLOCK):
         file = folder / f"block-{first // _BLOCK:06d}.parquet"
         if not file.is_file():
             draft = file.with_suffix(".tmp")
-            pq.write_table(_table(maker(labeled[first : first + _BLOCK], first)), draft)
+            pq.write_table(_table(maker(cases[first : first + _BLOCK], first)), draft)
             draft.rename(file)
         try:
             tables.append(pq.read_table(file, schema=_SCHEMA))
         except (OSError, ValueError) as error:  # Arrow's errors are among them
             raise DamagedError(f"{file} cannot be read ({error}); remove it, and --resume makes it again") from None
-        progress({"event": "examples", "done": min(first + _BLOCK, len(labeled)), "total": len(labeled)})
+        progress({"event": "examples", "done": min(first + _BLOCK, len(cases)), "total": len(cases)})
     return Examples(pa.concat_tables(tables), linker)
 
 
-def chosen(labeled: Sequence[Labeled], count: int, seed: int) -> list[Labeled]:
+def chosen(cases: Sequence[Case], count: int, seed: int) -> list[Case]:
     """Return so many mentions in a random order; all of them if `count` is 0."""
-    order = np.random.default_rng((seed, 11)).permutation(len(labeled))
-    return [labeled[place] for place in order[: count or len(labeled)].tolist()]
+    order = np.random.default_rng((seed, 11)).permutation(len(cases))
+    return [cases[place] for place in order[: count or len(cases)].tolist()]
 
 
 def _check_stamp(file: Path, stamp: Mapping[str, Any]) -> None:
@@ -249,8 +249,8 @@ def _check_stamp(file: Path, stamp: Mapping[str, Any]) -> None:
 def _table(examples: Iterator[Example]) -> pa.Table:
     rows = []
     for one in examples:
-        entities, prototypes = ([astuple(seen)[part] for seen in one.candidates] for part in (0, 1))
         text = {name: getattr(one.mention, name) for name in ("left", "surface", "right", "masked")}
-        more = {"original": one.original, "document": one.document, "hides": one.hides, "gold": one.gold}
+        more = {"original": one.original, "hides": one.hides, "gold": one.gold}
+        entities, prototypes = ([astuple(seen)[part] for seen in one.candidates] for part in (0, 1))
         rows.append({**text, **more, "entities": entities, "prototypes": prototypes})
     return pa.Table.from_pylist(rows, schema=_SCHEMA)

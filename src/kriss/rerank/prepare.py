@@ -1,43 +1,62 @@
-"""What turns trained weights into a re-ranker that links: its graphs, and how to use it."""
+"""What turns trained weights into a re-ranker that links: its graphs, and how much it counts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kriss.encoder.cross import OnnxCrossEncoder
+from kriss.encoder.pairs import Option
 from kriss.errors import InputError
 from kriss.link.linker import Linker
-from kriss.names import name_key
-from kriss.rerank.candidates import Asked, CandidateSearch
-from kriss.rerank.examples import Labeled
+from kriss.rank.tune import Case, tune, usable
+from kriss.records import Excerpt
+from kriss.rerank.examples import Examples
 from kriss.rerank.export import export_reranker
 from kriss.rerank.model import CrossEncoder
-from kriss.rerank.tune import dev_cases, tune
 
 _COMPARED = 64
 """Mentions on whose candidates a graph is compared with torch."""
 
 
-def make_usable(model: CrossEncoder, linker: Linker, labeled: Sequence[Labeled], folder: Path) -> dict[str, Any]:
-    """Write graphs and the blend beside a saved re-ranker, and return what the manifest says of them."""
-    cases = dev_cases(linker, labeled)
-    some = cases[:: max(len(cases) // _COMPARED, 1)]
-    pairs = model.pairs([one.mention for one, _ in some], [case.options for _, case in some])
-    graphs = export_reranker(model, folder, pairs, [len(case.options) for _, case in some])
-    cross = OnnxCrossEncoder(folder, graphs["precision"])
-    tuned = tune(cross.pairs, cross.scores, cases, graphs["precision"], len(labeled) - len(cases) // 2)
-    tuned.blend.save(folder)
-    return {"onnx": graphs, "tuning": tuned.flat()}
+@dataclass(frozen=True, slots=True)
+class _Cross:
+    """The exported model, as the ranking asks for it."""
+
+    encoder: OnnxCrossEncoder
+    candidates: int
+
+    def scores(self, excerpts: Sequence[Excerpt], options: Sequence[Sequence[Option]]) -> NDArray[np.float32]:
+        return self.encoder.scores(self.encoder.pairs(excerpts, options))
 
 
-def check_usable(linker: Linker, labeled: Sequence[Labeled], where: Path) -> None:
-    """Refuse mentions by which nothing can be chosen, before anything is trained."""
-    search = CandidateSearch(linker)
-    hidden = (Asked(one.mention, one.document, frozenset({name_key(one.mention.surface)})) for one in labeled)
-    if not any(search.usable(asked, one.entity) for asked, one in zip(hidden, labeled, strict=True)):
+def make_usable(
+    model: CrossEncoder, linker: Linker, cases: Sequence[Case], dev: Examples, candidates: int, folder: Path
+) -> dict[str, Any]:
+    """Write graphs and weights beside a saved re-ranker, and return what the manifest says of them."""
+    some = [dev.get(place) for place in range(0, len(dev), max(len(dev) // _COMPARED, 1))]
+    options = [dev.options(example) for example in some]
+    pairs = model.pairs([example.mention for example in some], options)
+    graphs = export_reranker(model, folder, pairs, [len(part) for part in options])
+    cross = _Cross(OnnxCrossEncoder(folder, graphs["precision"]), candidates)
+    before = tune(linker.ranking, linker.encoder, cases, names=())
+    after = tune(replace(linker.ranking, reranker=cross), linker.encoder, cases, names=("cross",))
+    after.save(folder)
+    tuning = {"weight": after.weights["cross"], "linker": dict(before.accuracy), "reranked": dict(after.accuracy)}
+    return {"onnx": graphs, "tuning": {**tuning, "mentions": len(cases)}}
+
+
+def check_usable(linker: Linker, cases: Sequence[Case], where: Path) -> list[Case]:
+    """Return the mentions by which something can be chosen; if there are none, that is an error before training."""
+    found = usable(linker.prototypes, cases)
+    if not found:
         raise InputError(
             f"{where}: no entity of the dev mentions has another name to be found by, so nothing could tell how well "
             "a re-ranker does; mine more text, or take an ontology with synonyms"
         )
+    return found

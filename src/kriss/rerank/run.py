@@ -18,10 +18,11 @@ from kriss.config import to_mapping
 from kriss.errors import ConfigError, ExistsError, InputError
 from kriss.link.linker import Linker
 from kriss.mine.store import open_mentions
+from kriss.rank.tune import Case
 from kriss.records import Excerpt
 from kriss.rerank.config import RerankConfig, check
 from kriss.rerank.dev import RerankScore, score
-from kriss.rerank.examples import ExampleMaker, Examples, Labeled, build_examples, chosen, digest_of, read_labeled
+from kriss.rerank.examples import ExampleMaker, Examples, build_examples, chosen, digest_of, read_cases
 from kriss.rerank.losses import rerank_loss
 from kriss.rerank.model import CrossEncoder
 from kriss.rerank.prepare import check_usable, make_usable
@@ -49,7 +50,7 @@ class RerankReport:
     best_step: int
     """The step whose weights were kept: the last, if there is no dev set."""
     tuning: Mapping[str, Any]
-    """How to use it, and what that is worth on dev (`kriss.rerank.tune.Tuning`)."""
+    """How much it counts, and what that is worth on dev mentions."""
 
 
 def train_reranker(
@@ -58,7 +59,7 @@ def train_reranker(
     mentions: Path,
     out: Path,
     *,
-    gold: Sequence[Labeled] = (),
+    gold: Sequence[Case] = (),
     resume: bool = False,
     force: bool = False,
     progress: Progress = lambda event: None,
@@ -79,7 +80,8 @@ def train_reranker(
     open_mentions(mentions, linker.ontology).close()
     linker.link([Excerpt.bare(linker.ontology.name_at(0))], top=1)  # refuses an encoder that is not the linker's own
     judges = _judges(config, linker, mentions)
-    check_usable(linker, judges.labeled, mentions)
+    cases = check_usable(linker, judges.cases, mentions)
+    judges = _Judges(judges.split, cases)
     work = out.parent / f".{out.name}.training"
     begun = _begun(work, resume=resume, force=force)
     torch.manual_seed(config.seed)
@@ -106,7 +108,7 @@ def _examples(
     folder: Path,
     given: Mapping[str, str],
     progress: Progress,
-    gold: Sequence[Labeled] = (),
+    gold: Sequence[Case] = (),
 ) -> tuple[Examples, Examples, int]:
     """Return the examples of the train split, those of the dev split, and how many of the former there could not be."""
     file = open_mentions(mentions, linker.ontology)
@@ -114,7 +116,7 @@ def _examples(
     wanted = {"train": config.steps * config.batch, "dev": config.dev_queries}  # no more than will be seen
     made, missing = {}, {}
     for split, count in wanted.items():
-        labeled = chosen(read_labeled(file, linker.ontology, split, config.mentions_per_entity), count, config.seed)
+        labeled = chosen(read_cases(file, linker.ontology, split, config.mentions_per_entity), count, config.seed)
         if split == "train" and gold:
             labeled = (chosen(gold, count // 2, config.seed) + labeled)[: count or None]
         maker = ExampleMaker(linker, config, split, training=split == "train")
@@ -130,14 +132,14 @@ class _Judges:
     """Mentions to choose by how the re-ranker is used."""
 
     split: str
-    labeled: list[Labeled]
+    cases: list[Case]
 
 
 def _judges(config: RerankConfig, linker: Linker, mentions: Path) -> _Judges:
     """Return mentions of the dev split; without one, those of the train split that are not learned from, if any."""
     file = open_mentions(mentions, linker.ontology)
     for split in ("dev", "train"):
-        labeled = chosen(read_labeled(file, linker.ontology, split, config.mentions_per_entity), 0, config.seed)
+        labeled = chosen(read_cases(file, linker.ontology, split, config.mentions_per_entity), 0, config.seed)
         if split == "dev" and labeled:
             return _Judges(split, labeled[: config.dev_queries])
     seen = config.steps * config.batch or len(labeled)
@@ -206,7 +208,9 @@ class _Run(Loop[RerankScore, list[int]]):
             create(out, "reranker", config=config, inputs=inputs, seed=seed, force=force) as draft,
         ):
             self.cross.cpu().save(draft.path)
-            usable = make_usable(self.cross, linker, judges.labeled, draft.path)
+            usable = make_usable(
+                self.cross, linker, judges.cases, self.dev or self.examples, self.config.candidates, draft.path
+            )
             draft.facts |= {
                 **linker.made_for(),
                 **self.write_history(draft.path),

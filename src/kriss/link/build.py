@@ -15,15 +15,15 @@ from kriss.config import to_mapping
 from kriss.encoder.session import PARTS, OnnxEncoder, Precision, onnx_file
 from kriss.encoder.settings import SETTINGS, TOKENIZER
 from kriss.errors import ExistsError, InputError, MissingExtraError
-from kriss.index.assemble import Assembly
 from kriss.index.config import IndexConfig, check
 from kriss.index.encode import Encoding, Engine, Progress, encode_all, here
-from kriss.index.layout import ENCODER, LEARNED, ONTOLOGY, PROTOTYPES
 from kriss.index.prototypes import Prototypes, write_prototypes
+from kriss.link.assemble import Assembly
 from kriss.mine.store import open_mentions
 from kriss.ontology import Ontology
-from kriss.rank.calibrate import Calibration
+from kriss.rank.parts import ENCODER, LEARNED, ONTOLOGY, PROTOTYPES
 from kriss.rank.short_forms import short_forms, write_short_forms
+from kriss.rank.tune import Weights
 
 MakeEngine = Callable[[Path], Engine]
 
@@ -35,7 +35,7 @@ class IndexReport:
     path: Path
     facts: dict[str, Any]
     """As in the manifest."""
-    calibration: Calibration
+    weights: Weights
 
 
 def build_linker(
@@ -50,7 +50,7 @@ def build_linker(
     force: bool = False,
     progress: Progress = lambda event: None,
 ) -> IndexReport:
-    """Encode the prototypes of every entity, put them into an index and calibrate it.
+    """Encode the prototypes of every entity, put them into an index and choose its weights.
 
     Interrupted, it goes on at the last finished block when it is started again with the same input.
     """
@@ -92,13 +92,13 @@ def build_linker(
         assembly = Assembly(
             work, folder, config, ontology, OnnxEncoder.load(folder / ENCODER, config.precision, threads), blocks
         )
-        calibration = assembly.run(mined, progress)
+        weights = assembly.run(mined, progress)
         explained = short_forms(mentions, ontology)
         write_short_forms(explained, folder)
         facts = assembly.facts | {"short_forms": len(explained)}
         draft_folder.facts |= facts
     shutil.rmtree(work)
-    return IndexReport(out, facts, calibration)
+    return IndexReport(out, facts, weights)
 
 
 def _prepare(work: Path, config: IndexConfig, inputs: list[dict[str, Any]], encoder: Artifact) -> None:
