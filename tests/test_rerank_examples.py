@@ -13,17 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kriss.errors import ConfigError, DamagedError
-from kriss.index.layout import VECTORS
-from kriss.index.vectors import Index
 from kriss.link.linker import Linker
 from kriss.mine.store import open_mentions
 from kriss.names import name_key
-from kriss.rank.query import query_vectors
-from kriss.rerank import candidates as search
+from kriss.rank.queries import Hidden
+from kriss.rank.tune import Case
 from kriss.rerank import examples as stage
 from kriss.rerank.config import RerankConfig
-from kriss.rerank.examples import Example, ExampleMaker, Labeled, build_examples, chosen, read_labeled
+from kriss.rerank.examples import Example, ExampleMaker, build_examples, chosen, read_cases
 from tests.conftest import contents
+from tests.test_rank_decide import brute
 from tests.train_fixtures import one_thread, world
 
 __all__ = ["one_thread"]
@@ -36,13 +35,13 @@ def linker(built: Path) -> Linker:
     return Linker.load(built, threads=1)
 
 
-def labeled(linker: Linker, split: str = "prototypes", most: int = 2) -> list[Labeled]:
+def cases(linker: Linker, split: str = "prototypes", most: int = 2) -> list[Case]:
     """Return mined mentions; those of the split `prototypes` are themselves in the index."""
-    return read_labeled(open_mentions(world().mentions, linker.ontology), linker.ontology, split, most)
+    return read_cases(open_mentions(world().mentions, linker.ontology), linker.ontology, split, most)
 
 
 def made(linker: Linker, config: RerankConfig = CONFIG, *, training: bool = True, **more: Any) -> list[Example]:
-    return list(ExampleMaker(linker, config, "train", training=training)(labeled(linker, **more), 0))
+    return list(ExampleMaker(linker, config, "train", training=training)(cases(linker, **more), 0))
 
 
 def entity_of(example: Example) -> int:
@@ -50,12 +49,12 @@ def entity_of(example: Example) -> int:
 
 
 def test_mentions_are_read_with_their_documents(linker: Linker) -> None:
-    found = labeled(linker, "train", 3)
+    found = cases(linker, "train", 3)
     assert max(Counter(one.entity for one in found).values()) == 3
     for one in found:
         assert one.document.split("-")[0] == str(one.entity)
-        assert one.mention.surface in linker.ontology.names_at(one.entity)
-    assert {one.document for one in found}.isdisjoint(one.document for one in labeled(linker, "dev", 99))
+        assert one.excerpt.surface in linker.ontology.names_at(one.entity)
+    assert {one.document for one in found}.isdisjoint(one.document for one in cases(linker, "dev", 99))
 
 
 @given(
@@ -68,8 +67,11 @@ def test_no_evidence_comes_from_the_mention_itself(
     linker: Linker, seed: int, top: int, same: float, training: bool
 ) -> None:
     config = RerankConfig(candidates=top, seed=seed, p_same_prototype=same, p_same_name=0.0)
-    listening = linker.with_options(context=1.0)  # so that the mention itself would be its own best prototype
+    listening = linker.with_options(
+        weights={"context": 1.0}
+    )  # so that the mention itself would be its own best prototype
     found = made(listening, config, training=training)
+    documents = {(one.excerpt.left, one.excerpt.right): one.document for one in cases(linker)}
     assert found
     shared = 0
     for example in found:
@@ -78,42 +80,41 @@ def test_no_evidence_comes_from_the_mention_itself(
         for seen in example.candidates:
             prototype = linker.prototypes.evidence(seen.prototype)
             assert linker.prototypes.entity[seen.prototype] == seen.entity
-            assert prototype.document != example.document
+            assert prototype.document != documents[example.mention.left, example.mention.right]
             shared += name_key(prototype.surface) in example.spellings()
     assert bool(shared) == bool(same)
 
 
 @pytest.mark.parametrize("top", [3, 30])
-def test_candidates_are_the_linkers_own(linker: Linker, top: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By hand: all prototypes scored by Eq. 4, without those that may not speak."""
-    monkeypatch.setattr(search, "_LEAST", 4)  # so that it has to look further
-    index = Index.open(linker.artifact.path / VECTORS)
-    stored = index.vectors(np.arange(len(index)))
+def test_candidates_are_the_linkers_own(linker: Linker, top: int) -> None:
+    """By hand: the weighted sum over all prototypes, without those that may not speak."""
     config = replace(CONFIG, candidates=top, p_same_prototype=0.0)
-    plain, found = (made(linker, config, training=training, most=1) for training in (False, True))
-    for example, shuffled in zip(plain, found, strict=True):
-        [query] = query_vectors(linker.encoder, [example.mention], linker.context)
-        best: dict[int, float] = {}
-        for row, score in enumerate((stored @ query).tolist()):
-            evidence, entity = linker.prototypes.evidence(row), int(linker.prototypes.entity[row])
-            if evidence.document != example.document and name_key(evidence.surface) not in example.spellings():
-                best[entity] = max(score, best.get(entity, -9.0))
-        scores = [float(stored[seen.prototype] @ query) for seen in example.candidates]
-        np.testing.assert_allclose(scores, sorted(best.values(), reverse=True)[:top], atol=1e-5)
-        correct = shuffled.candidates[shuffled.gold]  # also one that was put in stands there by its best
-        assert stored[correct.prototype] @ query == pytest.approx(best[correct.entity], abs=1e-5)
+    weights = {name: weight for name, weight in linker.weights.items() if name != "children"}
+    plain = linker.with_options(weights={"children": 0.0}, shared_names=False)
+    some = cases(plain, most=1)
+    found = [made(plain, config, training=training, most=1) for training in (False, True)]
+    documents = {(one.excerpt.left, one.excerpt.right): one for one in some}
+    for example, shuffled in zip(*found, strict=True):
+        case = documents[example.mention.left, example.mention.right]
+        hidden = Hidden(frozenset(example.spellings()), case.document)
+        scores = brute(plain, example.mention, hidden, weights) if not example.mention.masked else {}
+        if scores:
+            order = sorted(scores, key=lambda entity: -scores[entity])
+            best = [scores[seen.entity] for seen in example.candidates]
+            np.testing.assert_allclose(best, [scores[entity] for entity in order[:top]], atol=1e-5)
+        assert shuffled.candidates[shuffled.gold].entity == case.entity
 
 
 def test_the_correct_entity_is_in_the_list_at_any_place(linker: Linker) -> None:
-    given = {(one.document, one.mention.surface): one.entity for one in labeled(linker)}
+    given = {(one.excerpt.left, one.excerpt.surface): one.entity for one in cases(linker)}
     config = replace(CONFIG, candidates=3)
     found, plain = made(linker, config), made(linker, config, training=False)
     assert len(found) == len(plain) > 20
     assert {example.gold for example in found} == {0, 1, 2}
     assert -1 in {example.gold for example in plain}
     for one, other in zip(found, plain, strict=True):
-        assert entity_of(one) == given[one.document, one.original]
-        assert (one.mention, one.document) == (other.mention, other.document)
+        assert entity_of(one) == given[one.mention.left, one.original]
+        assert one.mention == other.mention
         kept = other.candidates if other.gold >= 0 else other.candidates[:-1]
         assert {*kept} <= {*one.candidates}
 
@@ -125,7 +126,7 @@ def test_views_and_hidden_names(linker: Linker) -> None:
     assert 0.15 < len(masked) / len(found) < 0.45
     assert 0.15 < len(replaced) / len(found) < 0.45
     for one in replaced:
-        assert one.mention.surface in linker.ontology.names_at(entity_of(one))
+        assert one.excerpt.surface in linker.ontology.names_at(entity_of(one))
     hiding = [one for one in found if one.hides]
     assert 0.3 < len(hiding) / len(found) < 0.7
     table = build_of(linker, found)
@@ -149,9 +150,9 @@ def test_blocks_are_made_once_and_do_not_depend_on_each_other(
     linker: Linker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stage, "_BLOCK", 16)
-    some = chosen(labeled(linker), 50, seed=3)
+    some = chosen(cases(linker), 50, seed=3)
     assert len(some) == 50
-    assert some == chosen(labeled(linker), 50, seed=3) != chosen(labeled(linker), 50, seed=4)
+    assert some == chosen(cases(linker), 50, seed=3) != chosen(cases(linker), 50, seed=4)
     maker = ExampleMaker(linker, CONFIG, "train", training=True)
     events: list[dict[str, Any]] = []
     whole = build_examples(tmp_path / "whole", some, maker, linker, {"a": 1}, events.append)

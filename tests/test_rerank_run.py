@@ -18,13 +18,13 @@ from kriss.encoder.pairs import Option
 from kriss.encoder.windows import Sequences
 from kriss.errors import ConfigError, DamagedError, ExistsError, InputError, KrissError, WrongKindError
 from kriss.link.linker import Linker
+from kriss.rank.tune import Case
 from kriss.records import Document, Excerpt, Span
 from kriss.rerank import examples as stage
 from kriss.rerank import run as loop
-from kriss.rerank.candidates import Seen
 from kriss.rerank.config import MINI, RerankConfig
 from kriss.rerank.dev import RerankScore, score
-from kriss.rerank.examples import digest_of, labeled_by_hand
+from kriss.rerank.examples import Seen, digest_of, labeled_by_hand
 from kriss.rerank.model import CrossEncoder
 from kriss.rerank.run import in_rows, train_reranker
 from kriss.train.log import read_log
@@ -38,11 +38,13 @@ def linker(built: Path) -> Linker:
     return Linker.load(built, threads=1)
 
 
-def quick(model: CrossEncoder, linker: Linker, labeled: list[stage.Labeled], folder: Path) -> dict[str, Any]:
+def quick(
+    model: CrossEncoder, linker: Linker, cases: list[Case], dev: stage.Examples, candidates: int, folder: Path
+) -> dict[str, Any]:
     """Stand in for what makes trained weights usable, for tracing takes seconds; tests/test_rerank_use.py has that."""
-    assert labeled
-    (folder / "blend.json").write_text("{}")
-    return {"tuning": {"mentions": len(labeled)}}
+    assert cases
+    (folder / "weights.json").write_text("{}")
+    return {"tuning": {"mentions": len(cases)}}
 
 
 def config(model: Path, **settings: Any) -> RerankConfig:
