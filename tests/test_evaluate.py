@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -23,7 +24,17 @@ from kriss.errors import ConfigError, ExistsError, InputError
 from kriss.evaluate.gold import GoldMention, gold_mentions
 from kriss.evaluate.kinds import KINDS, kind_of
 from kriss.evaluate.knowledge import Knowledge
-from kriss.evaluate.metrics import difference, expected, intervals, rank, recall_at, strict
+from kriss.evaluate.metrics import (
+    Bin,
+    calibration_error,
+    difference,
+    expected,
+    intervals,
+    rank,
+    recall_at,
+    reliability,
+    strict,
+)
 from kriss.evaluate.predictions import Prediction, Scored, read_predictions, write_predictions
 from kriss.evaluate.score import Evaluation, compare, evaluate
 from kriss.evaluate.svg import percent
@@ -254,21 +265,48 @@ def test_names_are_compared_without_case() -> None:
     assert folded("Straße  A ") == folded("STRASSE a")
 
 
+# --- probabilities -------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1))
+def test_calibration_error_is_the_mean_gap_of_ten_bins(answers: list[tuple[float, bool]]) -> None:
+    """Sum over bins of |B|/n |accuracy(B) - confidence(B)|, written out; bin i has i/10 <= p < (i + 1)/10."""
+    error = 0.0
+    for number in range(10):
+        held = [(p, right) for p, right in answers if min(int(p * 10), 9) == number]
+        if held:
+            confidence, accuracy = (sum(column) / len(held) for column in zip(*held, strict=True))
+            error += len(held) / len(answers) * abs(accuracy - confidence)
+    assert calibration_error(reliability(answers)) == pytest.approx(error)
+
+
+def test_calibration_is_of_the_first_candidate_where_a_probability_is_shown() -> None:
+    gold = [mention(14, 32, "D2"), mention(34, 36, "D2"), mention(41, 53, "D4"), mention(67, 69, "D6")]
+    predictions = [
+        replace(said(14, 32, "D2"), probability=0.9),
+        replace(said(34, 36, ranked="D2 D3"), probability=0.25),  # too unlikely to be the answer, and right
+        replace(said(41, 53, "D1"), probability=0.95),
+        said(67, 69, "D6"),
+    ]
+    found = scored(gold, predictions).reliability
+    assert found == [Bin(1, 0.25, 1.0), Bin(2, (0.9 + 0.95) / 2, 0.5)]
+    assert calibration_error(found) == pytest.approx((0.75 + 2 * 0.425) / 3)
+    assert scored(gold, []).reliability == []
+
+
 # --- files ---------------------------------------------------------------------------------------
 
 
 def test_predictions_come_back_as_they_were_written(tmp_path: Path) -> None:
     written = [
         Prediction("d", 0, 2, ("A",), (Scored("A", 0.5, "a name", "its evidence"), Scored("B"))),
-        Prediction("d", 3, 5, ("A", "B"), (Scored("A"), Scored("B"))),
+        Prediction("d", 3, 5, ("A", "B"), (Scored("A"), Scored("B")), probability=0.25),
         Prediction("e", 3, 5, ()),
     ]
     for name in ("p.jsonl", "p.jsonl.gz"):
         assert write_predictions(tmp_path / name, written) == 3
         found = list(read_predictions(tmp_path / name).values())
-        assert [(one.key, one.entities, one.candidates) for one in found] == [
-            (one.key, one.entities, one.candidates) for one in written
-        ]
+        assert [replace(one, line=0) for one in found] == written
     first = (tmp_path / "p.jsonl.gz").read_bytes()
     write_predictions(tmp_path / "p.jsonl.gz", written, force=True)
     assert (tmp_path / "p.jsonl.gz").read_bytes() == first
@@ -322,6 +360,8 @@ GOOD = '{"document": "1", "start": 14, "end": 32, "entity": "D2"}'
         ),
         ('{"document": "1", "start": 14, "end": 32, "entity": "D3"}', "another entity in line 1"),
         (GOOD.replace("}", ', "candidates": ["D2", "D3"]}'), "other candidates in line 1"),
+        (GOOD.replace("}", ', "probability": 0.5}'), "another probability in line 1"),
+        (GOOD.replace("}", ', "probability": 1.5}'), "not a number from 0 to 1"),
         (GOOD.replace("32", "9" * 5000), "not valid JSON"),
         (GOOD.replace("}", f', "candidates": [{{"entity": "A", "score": 1{"0" * 400}}}]}}'), "too large"),
         (
@@ -363,7 +403,8 @@ def test_the_command_writes_every_form(tmp_path: Path, ontology: Ontology, capsy
     gold = write_jsonl(tmp_path / "gold.jsonl", {"id": "1", "text": TEXT, "mentions": mentions})
     for name, answer in (("ours", "D3"), ("theirs", "D2")):
         write_predictions(
-            tmp_path / f"{name}.jsonl", [said(14, 32, "D2"), said(34, 36, answer), said(0, 1, "D1", document="2")]
+            tmp_path / f"{name}.jsonl",
+            [replace(said(14, 32, "D2"), probability=0.75), said(34, 36, answer), said(0, 1, "D1", document="2")],
         )
     arguments = ["evaluate", str(tmp_path / "ours.jsonl"), "--gold", str(gold), "--train", str(gold)]
     arguments += ["--ontology", str(ontology.artifact.path), "--out", str(tmp_path / "out"), "--skip-surplus"]
@@ -371,11 +412,14 @@ def test_the_command_writes_every_form(tmp_path: Path, ontology: Ontology, capsy
     assert run(arguments) == 0
     shown = capsys.readouterr()
     assert "50.0" in shown.out
+    assert "expected calibration error: 0.250" in shown.out
     assert "kriss <b> against theirs: -50.0 points" in shown.out
     assert "1 predictions of mentions that gold lacks were passed over" in shown.err
     verify(tmp_path / "out")
     found = json.loads((tmp_path / "out" / "scores.json").read_text())
     assert found["slices"][0]["strict"] == 0.5
+    assert found["calibration_error"] == 0.25
+    assert found["reliability"] == [{"mentions": 1, "probability": 0.75, "accuracy": 1.0}]
     assert found["slices"][0]["recall"]["64"] == 0.5
     assert found["errors"] == {"shared name": 1} or found["errors"] == {"abbreviation": 1}
     assert found["against"][0]["mean"] == -0.5

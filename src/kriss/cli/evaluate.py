@@ -85,6 +85,7 @@ def evaluate(
 
 def _show(scored: Result) -> None:
     from kriss.cli.console import listing, output
+    from kriss.evaluate.metrics import calibration_error
     from kriss.evaluate.report import cells, error_counts, header, sentence
 
     console, ties = output(), scored.has_ties
@@ -96,6 +97,8 @@ def _show(scored: Result) -> None:
         console.print(listing("errors by kind", ["kind", "mentions"], kinds, figures_in=1))
     for one in scored.against:
         typer.echo(sentence(scored.system, one))
+    if bins := scored.evaluation.reliability:
+        typer.echo(f"expected calibration error: {calibration_error(bins):.3f}")
     for line in scored.protocol():
         typer.echo(f"note: {line}", err=True)
     for document, start, end in scored.evaluation.missing[:5]:

@@ -148,8 +148,8 @@ def _write_predictions(links: Iterable[Linked], out: TextIO) -> None:
             if candidates:
                 candidates[0]["evidence"] = shown_evidence(link.candidates[0].evidence)
             start, end = document.offset + span.start, document.offset + span.end
-            row = {"document": document.id, "start": start, "end": end, "entity": link.entity, "candidates": candidates}
-            _dump(row, out)
+            row = {"document": document.id, "start": start, "end": end, "entity": link.entity}
+            _dump(row | {"candidates": candidates, "probability": _rounded(link.probability)}, out)
             out.write("\n")
 
 

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 RESAMPLES = 2000
 SWAPS = 10_000
+BINS = 10
+"""Bins of probability, of equal width."""
 _AT_ONCE = 50
 
 
@@ -50,6 +52,29 @@ def intervals(values: Floats, groups: Sequence[str], *, resamples: int = RESAMPL
     for column in np.flatnonzero((counts > 0).sum(axis=0) > 1):
         found[column] = np.nanpercentile(drawn[:, column], [2.5, 97.5])
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Answers whose probability lies in one bin: how many, how likely they said to be right, how many were right."""
+
+    mentions: int
+    probability: float
+    accuracy: float
+
+
+def reliability(answers: Sequence[tuple[float, bool]], bins: int = BINS) -> list[Bin]:
+    """Sort answers, each a probability and whether it is right, into bins of equal width; empty bins are left out."""
+    shown, correct = np.array(answers, dtype=np.float64).reshape(-1, 2).T
+    number = np.minimum((shown * bins).astype(np.int64), bins - 1)
+    chosen = (number == one for one in np.unique(number))
+    return [Bin(int(one.sum()), float(shown[one].mean()), float(correct[one].mean())) for one in chosen]
+
+
+def calibration_error(bins: Sequence[Bin]) -> float:
+    """Return the expected calibration error (Guo et al. 2017): the mean gap of bins, weighted by their answers."""
+    total = sum(one.mentions for one in bins)
+    return sum(one.mentions * abs(one.accuracy - one.probability) for one in bins) / total
 
 
 @dataclass(frozen=True, slots=True)

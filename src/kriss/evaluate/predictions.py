@@ -1,9 +1,10 @@
 """The form in which any system's links are scored: JSON lines, one mention or one document each.
 
     {"document": "8528200", "start": 12, "end": 16, "entity": "D003110",
-     "candidates": [{"entity": "D003110", "score": 0.93, "name": "colonic neoplasms"}, "D015179"]}
+     "candidates": [{"entity": "D003110", "score": 0.93, "name": "colonic neoplasms"}, "D015179"], "probability": 0.97}
 
-`entity` is null for no link, and a list for a tie that the system leaves unbroken. What `kriss link` writes, a
+`entity` is null for no link, and a list for a tie that the system leaves unbroken; `probability` says how likely the
+first candidate is right. What `kriss link` writes, a
 document with its `mentions`, is read too. Nothing is passed over: a line that cannot be understood is an error.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,8 @@ class Prediction:
     candidates: tuple[Scored, ...] = ()
     """Best first; an answer that the file does not list among them comes before them."""
     line: int = 0
+    probability: float | None = None
+    """How likely its first candidate is right."""
 
     @property
     def key(self) -> Key:
@@ -65,9 +68,11 @@ def read_predictions(path: Path) -> dict[Key, Prediction]:
         place = Place(path, number)
         for prediction in _parse(decode(raw, place), place):
             known = found.setdefault(prediction.key, prediction)
-            if (known.entities, known.candidates) != (prediction.entities, prediction.candidates):
+            if replace(known, line=prediction.line) != prediction:
                 where = f"the mention of '{prediction.document}' from {prediction.start} to {prediction.end}"
                 other = "another entity" if known.entities != prediction.entities else "other candidates"
+                if (known.entities, known.candidates) == (prediction.entities, prediction.candidates):
+                    other = "another probability"
                 raise InputError(f"{where} was given {other} in line {known.line}; keep one of them", place)
     if not found:
         raise InputError("the file has no predictions; write one a line", Place(path))
@@ -102,6 +107,7 @@ def _as_json(prediction: Prediction) -> dict[str, Any]:
             }
             for one in prediction.candidates
         ],
+        **({} if prediction.probability is None else {"probability": round(prediction.probability, 6)}),
     }
 
 
@@ -159,7 +165,14 @@ def _prediction(row: dict[str, Any], document: object, offset: int, place: Place
     candidates = tuple(_candidate(one, place) for one in ranked)
     found = {one.entity for one in candidates}
     best = tuple(Scored(one) for one in entities if one not in found)
-    return Prediction(str(document), start, end, entities, best + candidates, place.line or 0)
+    return Prediction(str(document), start, end, entities, best + candidates, place.line or 0, _probability(row, place))
+
+
+def _probability(row: dict[str, Any], place: Place) -> float | None:
+    value = row.get("probability")
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1):
+        raise InputError(f"its 'probability' is {value!r}, not a number from 0 to 1", place)
+    return None if value is None else float(value)
 
 
 def _candidate(value: object, place: Place) -> Scored:

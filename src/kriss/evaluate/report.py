@@ -16,7 +16,7 @@ from kriss.artifacts import create, describe_inputs
 from kriss.evaluate.html import write_html
 from kriss.evaluate.kinds import KINDS, kind_of
 from kriss.evaluate.knowledge import Knowledge
-from kriss.evaluate.metrics import Difference
+from kriss.evaluate.metrics import BINS, Difference, calibration_error
 from kriss.evaluate.score import DEPTHS, Evaluation, Row
 from kriss.evaluate.svg import percent
 
@@ -68,6 +68,11 @@ class Result:
                 f"written otherwise or retired, and mapped by it"
             )
             found.append("lenient (inflated): any entity that owns the predicted name is gold; SapBERT's count")
+        if bins := evaluation.reliability:
+            found.append(
+                f"expected calibration error: {calibration_error(bins):.3f}, of the probabilities of "
+                f"{sum(one.mentions for one in bins):,} first candidates, in {BINS} bins of equal width"
+            )
         if evaluation.unlinked:
             found.append(f"{evaluation.unlinked:,} mentions have no gold id and are not scored")
         found += _gaps("", evaluation)
@@ -171,6 +176,8 @@ def as_json(scored: Result) -> dict[str, Any]:
             for row in evaluation.rows
         ],
         "curve": [{"k": k, "recall": share} for k, share in evaluation.curve],
+        "calibration_error": calibration_error(bins) if (bins := evaluation.reliability) else None,
+        "reliability": [asdict(one) for one in bins],
         "errors": error_counts(scored),
         "against": [
             {

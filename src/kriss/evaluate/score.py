@@ -12,7 +12,17 @@ import numpy as np
 from kriss.errors import InputError, Place
 from kriss.evaluate.gold import GoldMention, Key
 from kriss.evaluate.knowledge import Knowledge
-from kriss.evaluate.metrics import Difference, difference, expected, intervals, rank, recall_at, strict
+from kriss.evaluate.metrics import (
+    Bin,
+    Difference,
+    difference,
+    expected,
+    intervals,
+    rank,
+    recall_at,
+    reliability,
+    strict,
+)
 from kriss.evaluate.predictions import Prediction, Scored
 from kriss.evaluate.slices import ALL, Slice, slices
 
@@ -83,6 +93,16 @@ class Evaluation:
         """R@k by k: how right a perfect choice among the first k would be."""
         ranks = [one.rank for one in self.outcomes]
         return tuple((k, recall_at(ranks, k)) for k in CURVE)
+
+    @property
+    def reliability(self) -> list[Bin]:
+        """How often first candidates are right, by the probability shown with them; empty if no answer has one."""
+        shown = [
+            (one.prediction.probability, one.rank == 1)
+            for one in self.outcomes
+            if one.prediction and one.prediction.probability is not None
+        ]
+        return reliability(shown)
 
 
 def evaluate(
