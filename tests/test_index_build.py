@@ -3,42 +3,23 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from numpy.typing import NDArray
 
 from kriss.artifacts import open_artifact, verify
 from kriss.cli import run
 from kriss.encoder.session import OnnxEncoder
 from kriss.index import encode
-from kriss.link.build import build_linker
 from kriss.index.config import IndexConfig
 from kriss.index.encode import Block
 from kriss.index.prototypes import Prototypes
 from kriss.index.vectors import Index
+from kriss.link.build import build_linker
 from kriss.link.linker import Linker
-from kriss.names import name_key
-from kriss.rank.calibrate import (
-    WEIGHTS,
-    Calibration,
-    Fit,
-    Question,
-    _as_good_as_the_best,
-    calibrate,
-    dev_questions,
-    name_questions,
-    usable,
-)
-from kriss.rank.logistic import Logistic
-from kriss.rank.ngrams import NgramIndex
-from kriss.rank.query import Remembering
-from kriss.rank.spelling import Spelling
-from kriss.rank.weights import REFERENCES
 from kriss.records import Excerpt
 from tests.conftest import contents
 from tests.train_fixtures import BARE, MINED, one_thread, world  # noqa: F401 - fixtures
@@ -63,8 +44,9 @@ def build(encoder: Path, out: Path, **options: Any) -> Path:
 
 @pytest.mark.parametrize("references", [1.0, 0.0, 0.25])
 def test_a_search_scores_the_papers_equation(tiny_encoder: Path, tmp_path: Path, references: float) -> None:
-    folder = build(tiny_encoder, tmp_path / "l", references=references)
-    linker = Linker.load(folder, context=1.0, abbreviations=False, ngrams=0.0, ties=False)
+    folder = build(tiny_encoder, tmp_path / "l")
+    weights = {"context": 1.0, "references": references, "spelling": 0.0, "match": 0.0, "children": 0.0}
+    linker = Linker.load(folder, weights=weights, abbreviations=False, shared_names=False)
     encoder, ontology = OnnxEncoder.load(tiny_encoder, threads=1), world().ontology
     table = Prototypes(tmp_path / "l" / "prototypes.arrow")
     c_p, r_e = encoder.mentions(table.mentions(0, len(table))), encoder.references([*ontology])
@@ -206,88 +188,6 @@ def test_the_folder_stands_alone(built: Path, tmp_path: Path) -> None:
     assert Linker.load(moved, threads=1).link(QUERIES) == before
 
 
-# --- calibration --------------------------------------------------------------------------------
-
-
-def test_the_fit_finds_what_made_the_data() -> None:
-    draw = np.random.default_rng(1)
-    score, margin = draw.normal(1, 0.3, 20_000), draw.exponential(0.2, 20_000)
-    true = Logistic(-4.0, 2.0, 9.0)
-    right = draw.random(20_000) < true.probability(score, margin)
-    found = Logistic.fitted(score, margin, right)
-    assert np.abs(found.probability(score, margin) - true.probability(score, margin)).max() < 0.05
-
-
-def test_the_context_counts_as_much_as_costs_nothing() -> None:
-    def fits(*unseen: float) -> list[Fit]:
-        return [Fit(0, 0, 0, weight, share, 1.0) for weight, share in zip(WEIGHTS, unseen, strict=True)]
-
-    # 100 questions, 0.5 right: a standard error of 0.05
-    assert _as_good_as_the_best(fits(0.5, 0.49, 0.48, 0.46, 0.44), 100) == [0, 1, 2, 3]
-    assert _as_good_as_the_best(fits(0.5, 0.49, 0.48, 0.46, 0.44), 10_000) == [0]
-    assert _as_good_as_the_best(fits(0.1, 0.2, 0.3, 0.4, 0.5), 100) == [4]
-    assert _as_good_as_the_best(fits(1.0, 1.0, 0.99, 0.9, 0.9), 100) == [0, 1]
-
-
-class Told:
-    """A likeness in spelling that knows the answers, or their contrary."""
-
-    def __init__(self, questions: list[Question], *, helpful: bool) -> None:
-        self._gold = [question.entity for question in questions]
-        self._helpful = helpful
-
-    def of(self, question: int, entities: NDArray[np.int64], *, without: bool) -> NDArray[np.float32]:
-        return np.asarray((entities == self._gold[question]) == self._helpful, dtype=np.float32)
-
-
-def test_spelling_has_a_weight_where_it_helps(built: Path) -> None:
-    linker = Linker.load(built, threads=1)
-    questions = usable(linker.prototypes, name_questions(linker.prototypes, 200, 0))
-    index = Index.open(built / "vectors")
-
-    def chosen(spelling: Told | None) -> Calibration:
-        return calibrate(linker.encoder, index, linker.prototypes, questions, (0.0, 1.0), cast(Any, spelling))
-
-    without = chosen(None)
-    assert without.ngrams == 0.0
-    helped, misled = (chosen(Told(questions, helpful=helpful)) for helpful in (True, False))
-    assert helped.ngrams > 0
-    assert helped.fit(0.0).unseen > without.fit(0.0).unseen
-    assert misled == without
-
-
-def test_spelling_leaves_out_the_names_of_a_question(built: Path) -> None:
-    linker = Linker.load(built, threads=1)
-    ngrams = NgramIndex.open(built / "ngrams")
-    row = next(row for row in linker.ontology.rows() if len(linker.ontology.names_at(row)) > 1)
-    first, *others = linker.ontology.names_at(row)
-    others = [name for name in others if name_key(name) != name_key(first)]
-    spelling = Spelling(ngrams, linker.ontology, [first])
-    entities = np.array([row, row + 1])
-    [whole, stranger] = spelling.of(0, entities, without=False)
-    [left, same] = spelling.of(0, entities, without=True)
-    assert whole == pytest.approx(1.0)
-    assert left == pytest.approx(max((ngrams.similarity(first).to(name) for name in others), default=0.0))
-    assert left < 1.0
-    assert same == stranger
-
-
-@pytest.mark.parametrize("right", [True, False])
-def test_the_fit_stays_finite_when_all_are_alike(right: bool) -> None:
-    found = Logistic.fitted(np.ones(10), np.zeros(10), np.full(10, right))
-    assert np.isfinite([found.intercept, found.score, found.margin]).all()
-    probability = float(found.probability(np.array(1.0), np.array(0.0)))
-    assert probability > 0.8 if right else probability < 0.2
-
-
-def test_it_is_calibrated_on_dev_mentions(built: Path) -> None:
-    calibration = Calibration.load(built)
-    assert calibration.queries > 0
-    assert calibration.context in {fit.context for fit in calibration.fits}
-    for fit in calibration.fits:
-        assert fit.known >= fit.unseen
-
-
 # --- wrong input --------------------------------------------------------------------------------
 
 
@@ -331,57 +231,3 @@ def test_what_was_learned_is_not_thrown_away(
     assert run(["index", *folders, "--out", str(taught), "--force"]) == 1
     assert "has learned examples, which a new index would lose" in capsys.readouterr().err
     assert len(Linker.load(taught).examples()) == 1
-
-
-# --- what is chosen -----------------------------------------------------------------------------
-
-
-def test_the_weight_of_references_is_the_best_by_brute_force(tiny_encoder: Path, built: Path) -> None:
-    encoder, ontology = OnnxEncoder.load(tiny_encoder, threads=1), world().ontology
-    table = Prototypes(built / "prototypes.arrow")
-    with pq.ParquetFile(world().mentions / "mentions.parquet") as mined:
-        questions = usable(table, dev_questions(mined, ontology, 1000, 0))
-    questions = questions[:: max(1, len(questions) // 400)]
-    c_p, r_e = encoder.mentions(table.mentions(0, len(table))), encoder.references([*ontology])[table.entity]
-    keys = np.array([name_key(table.surface(row)) for row in range(len(table))])
-    right = dict.fromkeys(REFERENCES, 0.0)
-    for weight in REFERENCES:
-        for share in WEIGHTS:
-            hits = 0
-            for question in questions:
-                bare, context = encoder.mentions([Excerpt.bare(question.mention.surface), question.mention])
-                scores = (c_p + np.float32(weight) * r_e) @ ((1 - share) * bare + share * context)
-                hits += table.entity[scores.argmax()] == question.entity
-                scores[keys == name_key(question.mention.surface)] = -np.inf
-                hits += table.entity[scores.argmax()] == question.entity
-            right[weight] = max(right[weight], hits)
-    assert right[open_artifact(built).facts["references"]] == max(right.values())
-    assert len(set(right.values())) > 1  # else any weight would do
-
-
-def test_remembered_names_have_the_encoders_vectors(tiny_encoder: Path) -> None:
-    encoder = OnnxEncoder.load(tiny_encoder, threads=1)
-    asked: list[Excerpt] = []
-
-    class Counting:
-        def mentions(self, mentions: Sequence[Excerpt], /) -> NDArray[np.float32]:
-            asked.extend(mentions)
-            return encoder.mentions(mentions)
-
-    in_context = [query for query in dict.fromkeys(QUERIES) if query.left or query.right]
-    remembering = Remembering(Counting(), most=2, most_in_context=len(in_context))
-    names = [Excerpt.bare(name) for name in ("cold", "fever", "pain", "cold")]
-    for mentions in (names, [*names, *QUERIES], names[:1] * 3, []):
-        found, expected = remembering.mentions(mentions), encoder.mentions(mentions)
-        np.testing.assert_array_equal(found, expected)
-    asked.clear()
-    remembering.mentions(names[:1])  # the last that was met
-    assert not asked
-    long = Excerpt("x" * 5000, "cold", "")
-    for mentions in ([*QUERIES, long], [long]):
-        np.testing.assert_array_equal(remembering.mentions(mentions), encoder.mentions(mentions))
-    assert asked == [long, long]  # in context too, but for what stands in a long text
-    asked.clear()
-    remembering.mentions([Excerpt("one more ", "cold", "")])
-    remembering.mentions([*in_context, *names[:1]])
-    assert asked == [Excerpt("one more ", "cold", ""), in_context[0]]  # so many are kept, and beside them the names
