@@ -25,8 +25,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from kriss.records import Document
@@ -123,26 +124,23 @@ def step_mine(argument: dict[str, Any]) -> dict[str, Any]:
     from kriss.mine import run
     from kriss.mine.config import MineConfig
     from kriss.mine.names import write_names
-    from kriss.mine.pool import Pool
     from kriss.ontology import Ontology
+    from kriss.work import Local
 
     builds: list[float] = []
     names: list[float] = []
     apart: list[float] = []  # processor time
 
-    class TimedPool(Pool):
+    class Timed(Local):
         """Notes how long the tables were in the making."""
 
-        def __enter__(self) -> Self:
-            self._started = time.perf_counter()
-            return super().__enter__()
-
-        def mine(self, shards: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - as in Pool
-            for event in super().mine(shards):
-                if event["event"] == "ready":
-                    builds.append(time.perf_counter() - self._started)
-                    apart.append(cpu_of(self._process.pid))
-                yield event
+        @contextmanager
+        def start(self, job: Any, folder: Path) -> Iterator[Any]:  # noqa: ANN401 - as in Local
+            start, used = time.perf_counter(), cpu_of_all()
+            with super().start(job, folder) as make:
+                builds.append(time.perf_counter() - start)
+                apart.append(cpu_of_all() - used)
+                yield make
 
     def timed(*given: Any) -> Any:  # noqa: ANN401 - whatever write_names takes and returns
         start, used = time.perf_counter(), time.process_time()
@@ -153,19 +151,19 @@ def step_mine(argument: dict[str, Any]) -> dict[str, Any]:
 
     out, workers = Path(argument["out"]), argument["workers"]
     shutil.rmtree(out.with_name(f".{out.name}.mining"), ignore_errors=True)  # never take up an interrupted run
-    with Watch(0.5) as watch, patch.object(run, "write_names", timed), patch.object(run, "Pool", TimedPool):
+    with Watch(0.5) as watch, patch.object(run, "write_names", timed):
         done = run.mine(
             MineConfig(),
             Ontology.load(argument["ontology"]),
             argument["files"],
             out,
-            workers=workers,
+            engine=Timed(workers),
             force=True,
         )
     seconds = time.perf_counter() - began
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # The process that builds the tables has the lowest number; the workers are its forks.
-    forks = sorted((which for which in watch.private if "kriss.mine.worker" in which[0]), key=lambda which: which[1])
+    # Of the processes beside this one the first has the lowest number and builds the tables; the workers are its forks.
+    forks = sorted((which for which in watch.private if "kriss.work" in which[0]), key=lambda which: which[1])
     forks = forks[1 : 1 + workers]
     return {
         "seconds": seconds,
@@ -181,10 +179,17 @@ def step_mine(argument: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def cpu_of(pid: int) -> float:
-    """Return the processor time that a process has used, without its children."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def cpu_of_all() -> float:
+    """Return the processor time that this process and those it has started have used."""
+    processes = [
+        os.getpid(),
+        *(int(child) for child in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()),
+    ]
+    ticks = 0
+    for pid in processes:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def step_names(argument: list[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kriss.mine.abbreviations import abbreviations, expand
+from kriss.abbreviations import abbreviations, expand
 
 DEFINED = [
     # The example of Schwartz and Hearst (2003), and the like.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ import pytest
 from kriss.artifacts import open_artifact, verify
 from kriss.cli import run
 from kriss.encoder.session import OnnxEncoder
+from kriss.errors import DamagedError
 from kriss.index import encode
 from kriss.index.config import IndexConfig
-from kriss.index.encode import Block
 from kriss.index.prototypes import Prototypes
 from kriss.index.vectors import Index
 from kriss.link.build import build_linker
 from kriss.link.linker import Linker
+from kriss.ontology import Ontology
 from kriss.records import Excerpt
 from tests.conftest import contents
 from tests.train_fixtures import BARE, MINED, one_thread, world  # noqa: F401 - fixtures
@@ -32,10 +34,14 @@ QUERIES = [
 ]
 
 
-def build(encoder: Path, out: Path, **options: Any) -> Path:
+def inputs(encoder: Path, **options: Any) -> tuple[IndexConfig, Ontology, Path, Path]:
+    """Return what a linker of the miniature world is built of."""
+    return IndexConfig(**options), world().ontology, world().mentions, encoder
+
+
+def build(encoder: Path, out: Path, *, force: bool = False, **options: Any) -> Path:
     """Build a linker of the miniature world."""
-    here = world()
-    build_linker(IndexConfig(**options), here.ontology, here.mentions, encoder, out, threads=1)
+    build_linker(*inputs(encoder, **options), out, threads=1, force=force)
     return out
 
 
@@ -127,52 +133,41 @@ def test_a_build_repeats_to_the_byte(tiny_encoder: Path, built: Path, tmp_path: 
 # --- interrupted, moved, on a cluster -----------------------------------------------------------
 
 
-def test_it_goes_on_where_it_stopped(tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_goes_on_where_it_stopped(
+    tiny_encoder: Path, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(encode, "BLOCK", 32)
-    whole = contents(build(tiny_encoder, tmp_path / "whole"))
-    done: list[Block] = []
-    real = encode.Encoding.run
+    encoded: list[int] = []
 
-    def counted(self: encode.Encoding, block: Block) -> None:
-        if len(done) == 5:
-            raise KeyboardInterrupt
-        done.append(block)
-        real(self, block)
+    def stop_after_five(event: dict[str, Any]) -> None:
+        if event["event"] == "encoded":
+            encoded.append(event["count"])
+            if len(encoded) == 5:
+                raise KeyboardInterrupt
 
-    monkeypatch.setattr(encode.Encoding, "run", counted)
     with pytest.raises(KeyboardInterrupt):
-        build(tiny_encoder, tmp_path / "out")
+        build_linker(*inputs(tiny_encoder), tmp_path / "out", threads=1, progress=stop_after_five)
     assert not (tmp_path / "out").exists()
-    again: list[Block] = []
-
-    def noted(self: encode.Encoding, block: Block) -> None:
-        again.append(block)
-        real(self, block)
-
-    monkeypatch.setattr(encode.Encoding, "run", noted)
-    assert contents(build(tiny_encoder, tmp_path / "out")) == whole
-    assert len(done) == 5
-    assert not set(done) & set(again)
+    events: list[dict[str, Any]] = []
+    build_linker(*inputs(tiny_encoder), tmp_path / "out", threads=1, progress=events.append)
+    [start] = [event for event in events if event["event"] == "encode"]
+    assert start["done"] == sum(encoded)
+    assert start["total"] - start["done"] == sum(event["count"] for event in events if event["event"] == "encoded")
+    assert contents(tmp_path / "out") == contents(built)
     assert not list(tmp_path.glob(".*"))
 
 
-def test_a_damaged_block_is_made_anew(tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = encode.Encoding.run
+def test_a_damaged_block_is_made_anew(tiny_encoder: Path, tmp_path: Path) -> None:
+    def spoil(event: dict[str, Any]) -> None:
+        if event["event"] == "encoded":
+            for file in tmp_path.rglob("*.npy"):
+                file.write_bytes(b"\x93NUMPY")
 
-    def spoiled(self: encode.Encoding, block: Block) -> None:
-        real(self, block)
-        block.file(self.work).write_bytes(b"\x93NUMPY")
-
-    monkeypatch.setattr(encode.Encoding, "run", spoiled)
-    with pytest.raises(Exception, match="is damaged and was removed; run the command again"):
+    with pytest.raises(DamagedError, match="is damaged and was removed; run the command again"):
+        build_linker(*inputs(tiny_encoder), tmp_path / "out", threads=1, progress=spoil)
+    with suppress(DamagedError):  # one damaged block a run
         build(tiny_encoder, tmp_path / "out")
-    monkeypatch.setattr(encode.Encoding, "run", real)
-    for _ in range(2):  # one damaged block a run
-        try:
-            build(tiny_encoder, tmp_path / "out")
-        except Exception as error:  # noqa: BLE001 - the second block
-            assert "run the command again" in str(error)  # noqa: PT017
-    verify(tmp_path / "out")
+    verify(build(tiny_encoder, tmp_path / "out", force=True))
 
 
 def test_ray_gives_the_same(tiny_encoder: Path, built: Path, tmp_path: Path) -> None:

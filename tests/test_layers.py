@@ -10,7 +10,7 @@ import pytest
 import kriss
 
 SOURCE = Path(kriss.__file__).parent
-GROUND = ("records", "names", "errors", "config", "artifacts", "files", "cluster")
+GROUND = ("records", "names", "abbreviations", "errors", "config", "artifacts", "files", "work")
 STAGES = ("documents", "ontology", "mine", "encoder", "train", "index", "rank", "link", "rerank", "evaluate", "serve")
 MODULES = sorted(path.relative_to(SOURCE) for path in SOURCE.rglob("*.py"))
 

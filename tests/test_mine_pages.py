@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from kriss.mine.contexts import CONTEXTS, FILE, Contexts
 from kriss.mine.matcher import _closes
 from kriss.mine.pages import Page
-from kriss.mine.plan import SHARD_BYTES, fair_share
+from kriss.mine.run import SHARD_BYTES, fair_share
 from kriss.mine.sample import _earlier, _in_order
+from kriss.work import Local
 
 texts = st.lists(st.text(st.sampled_from("ab α—\u3000𝛽\n"), max_size=20), max_size=6)
 
@@ -87,9 +88,9 @@ def test_one_worker_takes_a_file_whole_and_two_share_it(tmp_path: Path) -> None:
     file = tmp_path / "large.jsonl.gz"
     with file.open("wb") as stream:
         stream.truncate(3 * SHARD_BYTES)
-    assert fair_share([file], 1) == 3 * SHARD_BYTES
-    assert fair_share([file], 2) == 3 * SHARD_BYTES // 2
-    assert fair_share([file], 100) == SHARD_BYTES
+    assert fair_share([file], Local(1)) == 3 * SHARD_BYTES
+    assert fair_share([file], Local(2)) == 3 * SHARD_BYTES // 2
+    assert fair_share([file], Local(100)) == SHARD_BYTES
     with file.open("wb") as stream:
         stream.truncate(100 * SHARD_BYTES)
-    assert fair_share([file], 1) == 8 * SHARD_BYTES
+    assert fair_share([file], Local(1)) == 8 * SHARD_BYTES

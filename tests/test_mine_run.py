@@ -140,7 +140,7 @@ def test_killed_at_random_moments_it_ends_in_the_same_bytes(
 ) -> None:
     out = tmp_path / "killed"
     command = [sys.executable, "-m", "kriss.cli", "mine", str(ontology.artifact.path), str(corpus)]
-    command += ["--out", str(out), "--force"]
+    command += ["--out", str(out), "--workers", "2"]
     draw = random.Random(11)
     kills = 0
     for _ in range(8):
@@ -195,17 +195,15 @@ def test_two_ray_nodes_give_the_same_bytes(
         "import sys, logging\n"
         "from pathlib import Path\n"
         "from ray.cluster_utils import Cluster as TestCluster\n"
-        "from kriss.mine.cluster import Cluster\n"
+        "from kriss import work\n"
         "from kriss.mine.run import mine, MineConfig, Ontology\n"
         "nodes = TestCluster(initialize_head=True, head_node_args={'num_cpus': 1})\n"
         "nodes.add_node(num_cpus=1)\n"
-        "used = []\n"
-        "class Watched(Cluster):\n"
-        "    def __enter__(self):\n"
-        "        entered = super().__enter__(); used.append(len(self._actors)); return entered\n"
+        "used, placed = [], work._placed\n"
+        "work._placed = lambda *a: used.append(a) or placed(*a)\n"
         "mine(MineConfig(), Ontology.load(sys.argv[1]), [sys.argv[2]], Path(sys.argv[3]),\n"
-        "     engine=lambda work: Watched(work, nodes.address, 1))\n"
-        "assert used == [2], used\n"
+        "     engine=work.Ray(nodes.address, 1))\n"
+        "assert len(used) == 2, used\n"
         "nodes.shutdown()\n"
     )
     out = tmp_path / "ray"
@@ -340,7 +338,7 @@ def workers_of(folder: Path) -> list[str]:
         if process.name.isdigit():
             with contextlib.suppress(OSError):
                 command = (process / "cmdline").read_bytes()
-                if b"kriss.mine.worker" in command and os.fsencode(folder) in command:
+                if b"kriss.work" in command and os.fsencode(folder) in command:
                     found.append(process.name)
     return found
 
@@ -349,12 +347,15 @@ def test_a_dead_worker_is_told_and_the_next_run_goes_on(
     ontology: Ontology, corpus: Path, expected: dict[str, bytes], tmp_path: Path
 ) -> None:
     def kill_workers(event: dict[str, object]) -> None:
-        if event["event"] == "ready":
+        if event["event"] == "done" and not killed:
+            killed.append(True)
             for pid in sorted(map(int, workers_of(tmp_path)))[1:]:  # the first has forked the others
                 os.kill(pid, signal.SIGKILL)
 
+    killed: list[bool] = []
     with pytest.raises(KrissError, match="goes on where it stopped"):
-        mine(MineConfig(), ontology, [corpus], tmp_path / "dead", workers=1, progress=kill_workers)
+        mine(MineConfig(), ontology, [corpus], tmp_path / "dead", workers=2, progress=kill_workers)
+    assert not workers_of(tmp_path)
     mine(MineConfig(), ontology, [corpus], tmp_path / "dead")
     assert contents(tmp_path / "dead") == expected
 

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from kriss.link.build import MakeEngine
-    from kriss.index.config import IndexConfig
-
 
 def index(
     ontology: Annotated[
@@ -55,6 +50,7 @@ def index(
     from kriss.link.build import build_linker
     from kriss.index.config import IndexConfig
     from kriss.ontology import Ontology
+    from kriss.work import engine_named
 
     config = from_mapping(
         IndexConfig,
@@ -79,7 +75,7 @@ def index(
             encoder,
             out,
             threads=threads,
-            engine=_engine(engine, ray_address, ontology, config),
+            engine=engine_named(engine, ray_address),
             force=force,
             progress=progress,
         )
@@ -103,19 +99,3 @@ def index(
         )
     else:
         typer.echo("note: nothing to calibrate with, so every probability is 0.5: no entity has two names", err=True)
-
-
-def _engine(name: str, ray_address: str, ontology: Path, config: IndexConfig) -> MakeEngine | None:
-    from kriss.errors import ConfigError
-
-    if name == "ray":
-        if config.backend != "onnx":
-            raise ConfigError("--engine ray encodes with onnx")
-        from kriss.index.cluster import ClusterEngine
-
-        return lambda work: ClusterEngine(work, ontology, config.precision, ray_address)
-    if name != "local":
-        raise ConfigError(f"--engine is local or ray, not '{name}'")
-    if ray_address:
-        raise ConfigError("--ray-address goes with --engine ray")
-    return None

@@ -11,7 +11,6 @@ from kriss.cli.groups import DefaultGroup
 
 if TYPE_CHECKING:
     from kriss.mine.config import MineConfig
-    from kriss.mine.run import MakeEngine
 
 
 app = typer.Typer(
@@ -66,6 +65,7 @@ def run(
     from kriss.cli.mine_progress import MineProgress
     from kriss.mine.run import mine
     from kriss.ontology import Ontology
+    from kriss.work import engine_named
 
     config = _config(
         aliases=aliases,
@@ -85,8 +85,7 @@ def run(
             text,
             out,
             exclude=exclude,
-            workers=workers,
-            engine=_engine(engine, ray_address, workers),
+            engine=engine_named(engine, ray_address, workers),
             skip_bad_files=skip_bad_files,
             force=force,
             progress=progress,
@@ -188,17 +187,3 @@ def _config(**values: object) -> MineConfig:
     from kriss.mine.config import MineConfig
 
     return from_mapping(MineConfig, values, "kriss mine")
-
-
-def _engine(name: str, ray_address: str, workers: int) -> MakeEngine | None:
-    from kriss.errors import ConfigError
-
-    if name == "ray":
-        from kriss.mine.cluster import Cluster
-
-        return lambda work: Cluster(work, ray_address, workers)
-    if name != "local":
-        raise ConfigError(f"--engine is local or ray, not '{name}'")
-    if ray_address:
-        raise ConfigError("--ray-address goes with --engine ray")
-    return None

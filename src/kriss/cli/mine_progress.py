@@ -13,30 +13,26 @@ class MineProgress(StageProgress):
     def __init__(self) -> None:
         super().__init__("planning", "{task.fields[pace]}", pace="")
         self._documents = self._characters = self._hits = 0
-        self._since: float | None = None
+        self._since = 0.0
 
     def __call__(self, event: dict[str, Any]) -> None:
         """Show an event."""
         match event["event"]:
             case "plan":
-                self._bar.update(self._task, description="building the tables of names", total=event["shards"])
+                self._since = self._bar.get_time()
+                self._bar.update(self._task, description="mining", total=event["shards"])
             case "resumed" if event["shards"]:
                 self._bar.update(self._task, advance=event["shards"])
             case "again" if event["shards"]:
                 self._bar.update(self._task, total=(self._bar.tasks[0].total or 0) + event["shards"])
-            case "ready":
-                self._since = self._bar.get_time()
-                self._bar.update(self._task, description="mining")
-            case "beat":
+            case "done":
                 self._documents += event["documents"]
                 self._characters += event["characters"]
                 self._hits += event["hits"]
-                self._bar.update(self._task, pace=self._pace())
-            case "done":
-                self._bar.update(self._task, advance=1)
+                self._bar.update(self._task, advance=1, pace=self._pace())
 
     def _pace(self) -> str:
-        seconds = max(self._bar.get_time() - (self._since or 0.0), 1e-9)
+        seconds = max(self._bar.get_time() - self._since, 1e-9)
         return (
             f"{self._documents / seconds:,.0f} documents/s  {self._characters / 1e6 / seconds:.1f} MB/s  "
             f"{self._hits:,} hits"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from kriss.abbreviations import abbreviations
 from kriss.errors import InputError
-from kriss.mine.abbreviations import abbreviations
 from kriss.records import Document
 
 Key = tuple[str, int, int]

@@ -1,19 +1,14 @@
-"""Encoding prototypes and references block by block: resumable, here or on a cluster.
+"""Encoding prototypes and references: the pieces are blocks of rows, the job is an encoder and what it reads.
 
-A block is a file of vectors, written aside and renamed, so that a run which was stopped goes on with
-the blocks that are missing. What is in a block does not depend on who made it.
-
-    work/
-      encoder/            the encoder, as the linker will carry it
-      ontology/           a link to the ontology
-      prototypes.arrow
-      vectors/00000.npy   c of each prototype
-      references/00000.npy  r of each entity
+work/
+encoder/                    the encoder, as the linker will carry it
+prototypes.arrow
+vectors-000000.npy ...      c of each prototype
+references-000000.npy ...   r of each entity
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,85 +46,60 @@ class Block:
     first: int
     last: int
 
-    def file(self, work: Path) -> Path:
-        """Return where its vectors are kept."""
-        return work / self.part / f"{self.first // BLOCK:06d}.npy"
+    @property
+    def name(self) -> str:
+        """The file of its vectors."""
+        return f"{self.part}-{self.first // BLOCK:06d}.npy"
 
 
+def blocks_of(prototypes: Path, ontology: Ontology) -> list[Block]:
+    """Return what there is to encode."""
+    counts: dict[Part, int] = {"references": len(ontology), "vectors": len(Prototypes(prototypes))}
+    return [
+        Block(part, first, min(first + BLOCK, count))
+        for part, count in counts.items()
+        for first in range(0, count, BLOCK)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
 class Encoding:
-    """What blocks are encoded from; opened once in each process."""
+    """What is done to each block: a job, as `kriss.work` has it."""
 
-    def __init__(self, work: Path, ontology: Path, encoder: Encodes) -> None:
-        self.work = work
-        self._prototypes = Prototypes(work / "prototypes.arrow")
-        self._ontology = Ontology.load(ontology)
-        self._encoder = encoder
+    prototypes: Path
+    ontology: Path
+    encoder: Path
+    """A folder with graphs, or for torch the artifact."""
+    backend: Literal["onnx", "torch"] = "onnx"
+    precision: Precision = "fp32"
+    threads: int = 0
 
-    @classmethod
-    def with_onnx(cls, work: Path, ontology: Path, precision: Precision, threads: int) -> Encoding:
-        """Encode with the graphs in the work folder."""
-        return cls(work, ontology, OnnxEncoder.load(work / "encoder", precision, threads))
+    def open(self) -> Callable[[Block, Path], dict[str, int]]:
+        """Load the encoder; return what encodes a block."""
+        prototypes, ontology, encoder = Prototypes(self.prototypes), Ontology.load(self.ontology), self._encoder()
 
-    @classmethod
-    def with_torch(cls, work: Path, ontology: Path, encoder: Path) -> Encoding:
-        """Encode with the weights of a saved encoder, on a GPU if there is one."""
+        def encode(block: Block, path: Path) -> dict[str, int]:
+            if block.part == "vectors":
+                found = encoder.mentions(prototypes.mentions(block.first, block.last))
+            else:
+                found = encoder.references([ontology.at(row) for row in range(block.first, block.last)])
+            if not np.isfinite(found).all():
+                raise DamagedError("the encoder gives vectors that are not numbers; train or export it again")
+            with path.open("wb") as stream:
+                np.save(stream, found)
+            return {"count": block.last - block.first}
+
+        return encode
+
+    def _encoder(self) -> Encodes:
+        if self.backend == "onnx":
+            return OnnxEncoder.load(self.encoder, self.precision, self.threads)
         import torch
 
         from kriss.encoder.model import Encoder
 
-        loaded = Encoder.load(encoder)
-        return cls(work, ontology, loaded.to("cuda") if torch.cuda.is_available() else loaded)
-
-    def blocks(self) -> list[Block]:
-        """Return what there is to encode."""
-        counts: dict[Part, int] = {"references": len(self._ontology), "vectors": len(self._prototypes)}
-        return [
-            Block(part, first, min(first + BLOCK, count))
-            for part, count in counts.items()
-            for first in range(0, count, BLOCK)
-        ]
-
-    def run(self, block: Block) -> None:
-        """Encode a block and keep its vectors."""
-        rows = range(block.first, block.last)
-        if block.part == "vectors":
-            found = self._encoder.mentions(self._prototypes.mentions(block.first, block.last))
-        else:
-            found = self._encoder.references([self._ontology.at(row) for row in rows])
-        if not np.isfinite(found).all():
-            raise DamagedError("the encoder gives vectors that are not numbers; train or export it again")
-        file = block.file(self.work)
-        draft = file.with_name(f"{file.stem}-{os.getpid()}.tmp")
-        with draft.open("wb") as stream:
-            np.save(stream, found)
-        draft.rename(file)
-
-
-Engine = Callable[[list[Block]], Iterator[Block]]
-"""Whatever encodes blocks and yields each when it is done: this process, or a Ray cluster."""
-
-
-def here(encoding: Encoding) -> Engine:
-    """Encode in this process, whose threads share a block."""
-
-    def engine(blocks: list[Block]) -> Iterator[Block]:
-        for block in blocks:
-            encoding.run(block)
-            yield block
-
-    return engine
-
-
-def encode_all(blocks: Iterable[Block], work: Path, engine: Engine, progress: Progress) -> None:
-    """Encode the blocks that have no file yet."""
-    blocks = list(blocks)
-    for part in ("vectors", "references"):
-        (work / part).mkdir(exist_ok=True)
-    missing = [block for block in blocks if not block.file(work).is_file()]
-    total = sum(block.last - block.first for block in blocks)
-    progress({"event": "encode", "total": total, "done": total - sum(b.last - b.first for b in missing)})
-    for block in engine(missing):
-        progress({"event": "encoded", "count": block.last - block.first})
+        loaded = Encoder.load(self.encoder)
+        return loaded.to("cuda") if torch.cuda.is_available() else loaded
 
 
 def joined(blocks: Iterable[Block], work: Path, part: Part) -> Iterator[tuple[Block, NDArray[np.float32]]]:
@@ -137,11 +107,12 @@ def joined(blocks: Iterable[Block], work: Path, part: Part) -> Iterator[tuple[Bl
     for block in blocks:
         if block.part != part:
             continue
+        file = work / block.name
         try:
-            found = np.load(block.file(work), allow_pickle=False)
+            found = np.load(file, allow_pickle=False)
         except (OSError, ValueError, EOFError):
             found = None
         if found is None or len(found) != block.last - block.first:
-            block.file(work).unlink(missing_ok=True)
-            raise DamagedError(f"{block.file(work)} is damaged and was removed; run the command again to go on")
+            file.unlink(missing_ok=True)
+            raise DamagedError(f"{file} is damaged and was removed; run the command again to go on")
         yield block, found

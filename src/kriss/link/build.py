@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,7 @@ from kriss.encoder.session import PARTS, OnnxEncoder, Precision, onnx_file
 from kriss.encoder.settings import SETTINGS, TOKENIZER
 from kriss.errors import ExistsError, InputError, MissingExtraError
 from kriss.index.config import IndexConfig, check
-from kriss.index.encode import Encoding, Engine, Progress, encode_all, here
+from kriss.index.encode import Encoding, Progress, blocks_of
 from kriss.index.prototypes import Prototypes, write_prototypes
 from kriss.link.assemble import Assembly
 from kriss.mine.store import open_mentions
@@ -24,8 +21,7 @@ from kriss.ontology import Ontology
 from kriss.rank.parts import ENCODER, LEARNED, ONTOLOGY, PROTOTYPES
 from kriss.rank.short_forms import short_forms, write_short_forms
 from kriss.rank.tune import Weights
-
-MakeEngine = Callable[[Path], Engine]
+from kriss.work import Engine, Local, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +42,7 @@ def build_linker(
     out: Path,
     *,
     threads: int = 0,
-    engine: MakeEngine | None = None,
+    engine: Engine | None = None,
     force: bool = False,
     progress: Progress = lambda event: None,
 ) -> IndexReport:
@@ -67,55 +63,43 @@ def build_linker(
         {"name": artifact.path.name, "sha256": artifact.digest}
         for artifact in (ontology.artifact, open_artifact(mentions, "mentions"), source)
     ]
-    work = out.parent / f".{out.name}.indexing"
-    _prepare(work, config, inputs, source)
-    table = work / PROTOTYPES
-    if not table.is_file():
-        progress({"event": "choosing"})
-        draft = work / "prototypes.tmp"
-        write_prototypes(draft, ontology, mined, config)
-        draft.rename(table)
+    work = Work.open(out.parent / f".{out.name}.indexing", {"config": to_mapping(config), "inputs": inputs})
+    graphs = work.once(ENCODER, lambda folder: _copy_encoder(source, folder, config.precision))
+    progress({"event": "choosing"})
+    table = work.once(PROTOTYPES, lambda path: write_prototypes(path, ontology, mined, config))
     if not len(Prototypes(table)):
         raise InputError(f"{ontology.artifact.path} has no entity to link to")
-    encoding = (
-        Encoding.with_torch(work, ontology.artifact.path, encoder)
-        if config.backend == "torch"
-        else Encoding.with_onnx(work, ontology.artifact.path, config.precision, threads)
-    )
-    blocks = encoding.blocks()
-    encode_all(blocks, work, engine(work) if engine else here(encoding), progress)
+    reads = encoder.resolve() if config.backend == "torch" else graphs
+    job = Encoding(table, ontology.artifact.path.resolve(), reads, config.backend, config.precision, threads)
+    blocks = blocks_of(table, ontology)
+    total, missing = (sum(block.last - block.first for block in some) for some in (blocks, work.missing(blocks)))
+    progress({"event": "encode", "total": total, "done": total - missing})
+    with work.made_by(engine or Local(), job) as make:
+        for _, figures in make(blocks):
+            progress({"event": "encoded", **figures})
     with create(out, "linker", config=to_mapping(config), inputs=inputs, seed=config.seed, force=force) as draft_folder:
         folder = draft_folder.path
         shutil.copyfile(table, folder / PROTOTYPES)
         shutil.copytree(ontology.artifact.path, folder / ONTOLOGY)
-        shutil.copytree(work / ENCODER, folder / ENCODER)
+        shutil.copytree(graphs, folder / ENCODER)
         assembly = Assembly(
-            work, folder, config, ontology, OnnxEncoder.load(folder / ENCODER, config.precision, threads), blocks
+            work.folder, folder, config, ontology, OnnxEncoder.load(folder / ENCODER, config.precision, threads), blocks
         )
         weights = assembly.run(mined, progress)
         explained = short_forms(mentions, ontology)
         write_short_forms(explained, folder)
         facts = assembly.facts | {"short_forms": len(explained)}
         draft_folder.facts |= facts
-    shutil.rmtree(work)
+    work.remove()
     return IndexReport(out, facts, weights)
 
 
-def _prepare(work: Path, config: IndexConfig, inputs: list[dict[str, Any]], encoder: Artifact) -> None:
-    """Make the work folder, or find it as an interrupted run with the same input left it."""
-    plan = json.dumps({"config": to_mapping(config), "inputs": inputs}, sort_keys=True)
-    digest = sha256(plan.encode()).hexdigest()
-    stamp = work / "digest"
-    if stamp.is_file() and stamp.read_text(encoding="utf-8") == digest:
-        return
-    shutil.rmtree(work, ignore_errors=True)
-    (work / ENCODER / "onnx").mkdir(parents=True)
+def _copy_encoder(encoder: Artifact, folder: Path, precision: Precision) -> None:
+    """Copy what linking needs of an encoder."""
+    (folder / "onnx").mkdir(parents=True)
     for name in (SETTINGS, TOKENIZER):
-        shutil.copyfile(encoder.path / name, work / ENCODER / name)
-    _copy_graphs(encoder.path, work / ENCODER, config.precision)
-    draft = work / "digest.tmp"
-    draft.write_text(digest, encoding="utf-8")
-    draft.rename(stamp)
+        shutil.copyfile(encoder.path / name, folder / name)
+    _copy_graphs(encoder.path, folder, precision)
 
 
 def _copy_graphs(encoder: Path, folder: Path, precision: Precision) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kriss.abbreviations import long_forms
 from kriss.artifacts import Artifact, open_artifact
 from kriss.config import from_mapping, to_mapping
 from kriss.documents.bracketed import parse_bracketed
@@ -28,7 +29,6 @@ from kriss.link.config import LinkConfig, check
 from kriss.link.given import Given, as_mention, encodable, storable
 from kriss.link.learned import Example, Learned, Snapshot, addition, gold_evidence
 from kriss.link.log import Record
-from kriss.mine.abbreviations import long_forms
 from kriss.rank.decide import Ranked, Ranking
 from kriss.rank.parts import ENCODER, LEARNED, RERANKER, Parts, Scope, encoder_digest
 from kriss.rank.queries import Queries, Remembering

@@ -145,7 +145,7 @@ class Names:
 
 
 def write_names(names: pa.Table, config: MineConfig, folder: Path) -> list[tuple[str, Verdict]]:
-    """Write names, grouped by key, into a folder for `Names` to open; return those that are dropped at once.
+    """Write names, grouped by key, into a new folder for `Names` to open; return those that are dropped at once.
 
     `names` has the columns `text` and `entity`, an entity's preferred name first, as
     `Ontology.names_table` gives them.
@@ -171,6 +171,7 @@ def write_names(names: pa.Table, config: MineConfig, folder: Path) -> list[tuple
     numbers = rank[np.asarray(keys.indices)]
     order = np.lexsort((entities[usable], numbers))
     rows = np.array(usable, dtype=np.int64)[order]
+    folder.mkdir(exist_ok=True)
     write_arrow(
         folder / "names.arrow",
         NAMES,

@@ -1,38 +1,30 @@
-"""Mining from end to end: plan, mine the shards, settle duplicates, merge the samples, write the artifact."""
+"""Mining from end to end: cut the files into shards, mine those, settle duplicates, merge the samples."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from kriss.artifacts import check_target, create
+from kriss.artifacts import check_target, create, describe_inputs
 from kriss.config import to_mapping
-from kriss.documents.sources import find_files
+from kriss.documents.sources import Format, detect_format, find_files
 from kriss.errors import ConfigError, InputError, Place
 from kriss.files import BadRows, read_lines
 from kriss.mine.config import MineConfig
 from kriss.mine.merge import merge_samples, superseded
 from kriss.mine.names import write_names
-from kriss.mine.plan import SHARD_BYTES, Plan, Shard, fair_share, make_plan
-from kriss.mine.pool import Pool
-from kriss.mine.shard import Summary, shard_folder
+from kriss.mine.shard import Mining, Shard, Summary
 from kriss.ontology import Ontology
+from kriss.work import Engine, Local, Work
 
-
-class Engine(Protocol):
-    """Whatever mines shards: the local pool, or a Ray cluster."""
-
-    def mine(self, shards: Iterable[int]) -> Iterator[dict[str, Any]]:
-        """Mine shards and yield events."""
-
-
-MakeEngine = Callable[[Path], AbstractContextManager[Engine]]
+SHARD_BYTES = 32 << 20
+"""A file that is larger, as it is on disk, may be cut into stripes for several workers."""
+_MOST_BYTES = 256 << 20
+"""A file that is larger is cut even for one, so that an interrupted run has not all of it to do again."""
+_COUNTED = ("documents", "characters", "hits", "excluded", "superseded", "bad_documents")
 Progress = Callable[[dict[str, Any]], None]
 
 
@@ -61,7 +53,7 @@ def mine(
     *,
     exclude: Path | None = None,
     workers: int = 1,
-    engine: MakeEngine | None = None,
+    engine: Engine | None = None,
     skip_bad_files: bool = False,
     force: bool = False,
     shard_bytes: int | None = None,
@@ -73,49 +65,54 @@ def mine(
     goes on where it stopped when it is started again with the same of these. A file larger than
     `shard_bytes` is cut; unless it is given, as far as it takes to keep the workers busy.
     """
-    _check(config, workers)
+    _check(config)
+    engine = engine or Local(workers)
     check_target(out, "mentions", force=force)
     files = find_files(sources)
-    excluded = _read_ids(exclude) if exclude else []
-    plan = make_plan(
-        config,
-        ontology.artifact.digest,
-        files,
-        exclude,
-        skip_bad_files=skip_bad_files,
-        shard_bytes=shard_bytes or (SHARD_BYTES if engine else fair_share(files, workers)),
-    )
-    work = out.parent / f".{out.name}.mining"
-    plan = _prepare(work, plan, ontology, excluded)
-    make_engine: MakeEngine = engine or (lambda folder: Pool(folder, workers))
-    shards = _mine_all(plan, work, make_engine, progress)
-    summaries = [
-        Summary(**json.loads((shard_folder(work, shard) / "summary.json").read_text(encoding="utf-8")))
-        for shard in shards
-    ]
-    facts = _facts(summaries, sum(len(shard.drop) for shard in shards), len(files))
-    inputs = [*plan.inputs, {"name": ontology.artifact.path.name, "sha256": ontology.artifact.digest}]
-    with create(out, "mentions", config=to_mapping(config), inputs=inputs, seed=config.seed, force=force) as draft:
-        folders = [shard_folder(work, shard) for shard in shards]
-        facts |= merge_samples(folders, ontology, config, draft.path, work / "spill")
+    inputs = describe_inputs([*files, *([exclude] if exclude else [])])
+    job_inputs = {
+        "config": to_mapping(config),
+        "ontology": ontology.artifact.digest,
+        "files": [str(file.resolve()) for file in files],
+        "inputs": inputs,
+        "skip_bad_files": skip_bad_files,
+    }
+    excluded = frozenset(_read_ids(exclude)) if exclude else frozenset[str]()
+    work = Work.open(out.parent / f".{out.name}.mining", job_inputs)
+    names = work.once("names", lambda folder: write_names(ontology.names_table(), config, folder))
+    job = Mining(config, names, excluded, skip_bad_files)
+    shards = _mined(_shards(work, files, shard_bytes or fair_share(files, engine)), job, work, engine, progress)
+    folders = [work.folder / shard.name for shard in shards]
+    summaries = [Summary.read(folder) for folder in folders]
+    facts: dict[str, Any] = {name: sum(getattr(summary, name) for summary in summaries) for name in _COUNTED}
+    facts |= {"files": len(files), "superseded": facts["superseded"] + sum(len(shard.drop) for shard in shards)}
+    manifest_inputs = [*inputs, {"name": ontology.artifact.path.name, "sha256": ontology.artifact.digest}]
+    with create(
+        out, "mentions", config=to_mapping(config), inputs=manifest_inputs, seed=config.seed, force=force
+    ) as draft:
+        facts |= merge_samples(folders, ontology, config, draft.path, work.folder / "spill")
         draft.facts |= facts
-    shutil.rmtree(work)
-    bad_files = tuple(dict.fromkeys(summary.bad_file for summary in summaries if summary.bad_file))
-    shown = tuple(line for summary in summaries for line in summary.shown)[:10]
-    figures = {name: facts[name] for name in ("documents", "characters", "hits", "mentions", "entities", "excluded")}
+    work.remove()
     return MineReport(
         out,
-        **figures,
-        superseded=facts["superseded"],
-        bad_documents=facts["bad_documents"],
-        shown=shown,
-        bad_files=bad_files,
+        **{name: facts[name] for name in (*_COUNTED, "mentions", "entities")},
+        shown=tuple(line for summary in summaries for line in summary.shown)[:10],
+        bad_files=tuple(dict.fromkeys(summary.bad_file for summary in summaries if summary.bad_file)),
     )
 
 
-def _check(config: MineConfig, workers: int) -> None:
-    if workers < 1:
-        raise ConfigError(f"--workers must be at least 1, not {workers}")
+def fair_share(files: Sequence[Path], engine: Engine) -> int:
+    """Return into how large pieces to cut files: no more than keeps the workers busy.
+
+    Each stripe of a zipped file unzips all of it, so that one worker had better take it whole.
+    """
+    if not isinstance(engine, Local):
+        return SHARD_BYTES
+    total = sum(file.stat().st_size for file in files)
+    return min(max(total // engine.workers, SHARD_BYTES), _MOST_BYTES)
+
+
+def _check(config: MineConfig) -> None:
     for name in ("min_length", "per_entity", "per_document", "context"):
         if getattr(config, name) < 1:
             raise ConfigError(f"'{name}' must be at least 1, not {getattr(config, name)}")
@@ -132,57 +129,34 @@ def _read_ids(path: Path) -> list[str]:
     return [line for line in ids if line]
 
 
-def _prepare(work: Path, plan: Plan, ontology: Ontology, excluded: list[str]) -> Plan:
-    """Make the work folder, or find it as an interrupted run left it, whose cut into shards then holds."""
-    stamp = work / "digest"
-    if stamp.is_file() and stamp.read_text(encoding="utf-8") == plan.digest():
-        return Plan.read(work / "plan.json")
-    shutil.rmtree(work, ignore_errors=True)
-    (work / "names").mkdir(parents=True)
-    (work / "shards").mkdir()
-    plan.write(work / "plan.json")
-    (work / "excluded.txt").write_text("\n".join(excluded), encoding="utf-8")
-    write_names(ontology.names_table(), plan.config, work / "names")
-    draft = work / f"digest-{os.getpid()}"
-    draft.write_text(plan.digest(), encoding="utf-8")
-    draft.rename(stamp)  # last: from here on the folder can be taken up again
-    return plan
+def _shards(work: Work, files: Sequence[Path], most_bytes: int) -> list[Shard]:
+    """Cut the files into shards, or take the cut of an interrupted run; it has no influence on what is mined."""
+    cut = work.once("cut.json", lambda path: path.write_text(json.dumps(most_bytes), encoding="utf-8"))
+    most_bytes = json.loads(cut.read_text(encoding="utf-8"))
+    pieces = []
+    for number, file in enumerate(files):
+        stripes = max(1, -(-file.stat().st_size // most_bytes))
+        if stripes > 1 and detect_format(file) is Format.PUBMED:
+            stripes = 1  # records of one file may replace each other, and NLM's files are small
+        pieces += [(number, file.resolve(), stripe, stripes) for stripe in range(stripes)]
+    return [Shard(number, *piece) for number, piece in enumerate(pieces)]
 
 
-def _mine_all(plan: Plan, work: Path, make_engine: MakeEngine, progress: Progress) -> list[Shard]:
+def _mined(shards: list[Shard], job: Mining, work: Work, engine: Engine, progress: Progress) -> list[Shard]:
     """Mine what is not mined yet, then again those shards in which a record is replaced by a later one."""
-    shards = plan.shards()
-    todo = _not_mined(shards, work)
     progress({"event": "plan", "shards": len(shards)})
-    progress({"event": "resumed", "shards": len(shards) - len(todo)})
-    with ExitStack() as stack:
-        engine = stack.enter_context(make_engine(work)) if todo else None
-        _run(engine, todo, progress)
-        dropped = superseded(
-            [shard_folder(work, shard) for shard in shards], [plan.files.index(s.file) for s in shards]
-        )
+    progress({"event": "resumed", "shards": len(shards) - len(work.missing(shards))})
+    with work.made_by(engine, job) as make:
+        for _, figures in make(_largest_first(shards)):
+            progress({"event": "done", **figures})
+        dropped = superseded([work.folder / shard.name for shard in shards], [shard.source for shard in shards])
         shards = [replace(shard, drop=tuple(dropped.get(shard.number, ()))) for shard in shards]
-        again = _not_mined(shards, work)
-        for shard in again:
-            (work / f"drop-{shard.number:05d}.json").write_text(json.dumps(shard.drop), encoding="utf-8")
-        progress({"event": "again", "shards": len(again)})
-        _run(engine or (stack.enter_context(make_engine(work)) if again else None), again, progress)
+        progress({"event": "again", "shards": len(work.missing(shards))})
+        for _, figures in make(_largest_first(shards)):
+            progress({"event": "done", **figures})
     return shards
 
 
-def _not_mined(shards: list[Shard], work: Path) -> list[Shard]:
-    """Return the shards without a result: the largest first, so that the workers end together."""
-    lacking = [shard for shard in shards if not shard_folder(work, shard).is_dir()]
-    return sorted(lacking, key=lambda shard: (-shard.file.stat().st_size // shard.stripes, shard.number))
-
-
-def _run(engine: Engine | None, shards: list[Shard], progress: Progress) -> None:
-    if engine and shards:
-        for event in engine.mine([shard.number for shard in shards]):
-            progress(event)
-
-
-def _facts(summaries: list[Summary], replaced: int, files: int) -> dict[str, Any]:
-    names = ("documents", "characters", "hits", "excluded", "bad_documents", "superseded")
-    facts: dict[str, Any] = {name: sum(getattr(summary, name) for summary in summaries) for name in names}
-    return facts | {"files": files, "superseded": facts["superseded"] + replaced}
+def _largest_first(shards: list[Shard]) -> list[Shard]:
+    """Return the shards in an order in which the workers end together."""
+    return sorted(shards, key=lambda shard: (-shard.file.stat().st_size // shard.stripes, shard.number))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,8 +19,8 @@ from kriss.mine.config import MineConfig
 from kriss.mine.contexts import CONTEXTS
 from kriss.mine.contexts import FILE as CONTEXTS_FILE
 from kriss.mine.matcher import Hits, Matcher
+from kriss.mine.names import Names
 from kriss.mine.pages import Page
-from kriss.mine.plan import Shard
 from kriss.mine.sample import Limits, Texts, keep
 from kriss.ontology.arrowfile import key_of
 from kriss.records import Document
@@ -47,6 +45,27 @@ _ROUND = 128 << 20
 """Bytes of text held before they are sampled and let go."""
 _CUT = 1 << 14
 """Rows whose contexts are cut and written at once: few, so that the memory for it is used again and again."""
+_SUMMARY = "summary.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A file or a stripe of a large one: a piece of work."""
+
+    number: int
+    source: int
+    """The number of its file among all, by which a later record replaces an earlier one."""
+    file: Path
+    stripe: int
+    stripes: int
+    drop: tuple[int, ...] = ()
+    """Records (by ordinal) that another file's record replaces."""
+
+    @property
+    def name(self) -> str:
+        """The folder of its result; one mined again, with records dropped, has its own."""
+        redone = f"-{key_of(repr(self.drop)):016x}" if self.drop else ""
+        return f"{self.number:05d}{redone}"
 
 
 @dataclass(slots=True)
@@ -62,91 +81,91 @@ class Summary:
     shown: list[str] = field(default_factory=list)
     bad_file: str = ""
 
-
-Beat = Callable[[int, int, int], None]
-"""Called now and then with how many more documents, characters and hits there are."""
-
-
-def shard_folder(work: Path, shard: Shard) -> Path:
-    """Return where the result of a shard stands; one mined again, with records dropped, has its own."""
-    redone = f"-{key_of(repr(shard.drop)):016x}" if shard.drop else ""
-    return work / "shards" / f"{shard.number:05d}{redone}"
+    @classmethod
+    def read(cls, folder: Path) -> Summary:
+        """Read the summary of a mined shard."""
+        return cls(**json.loads((folder / _SUMMARY).read_text(encoding="utf-8")))
 
 
-def mine_shard(
-    shard: Shard,
-    matcher: Matcher,
-    config: MineConfig,
-    excluded: frozenset[str],
-    work: Path,
-    beat: Beat,
-    *,
-    skip_bad_files: bool,
-    limits: Limits | None = None,
-) -> Summary:
-    """Mine a shard into its folder, which appears whole or not at all.
+@dataclass(frozen=True, slots=True)
+class Mining:
+    """What is done to each shard: a job, as `kriss.work` has it."""
 
-    `limits` are what a worker knows from the shards before this one, and are brought up to date.
-    """
-    target = shard_folder(work, shard)
-    draft = target.with_name(f".{target.name}-{os.getpid()}")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
-    known = limits.copy() if limits else Limits(config.per_entity)
-    try:
-        summary = _mine(shard, matcher, config, excluded, draft, beat, known)
-    except InputError as error:
-        if not skip_bad_files:
-            raise
-        summary = Summary(bad_file=str(error))
-        for name, schema in (("candidates", CANDIDATES), ("forms", FORMS), ("documents", DOCUMENTS)):
-            pq.write_table(schema.empty_table(), draft / f"{name}.parquet")
-        with pa.ipc.new_file(draft / CONTEXTS_FILE, CONTEXTS):
-            pass
-    (draft / "summary.json").write_text(json.dumps(asdict(summary)), encoding="utf-8")
-    if target.exists():  # another worker, of a run that was thought dead, was as quick
-        shutil.rmtree(draft)
-    else:
-        draft.rename(target)
-    # Only what is certain to count may rule out hits elsewhere; a record of PubMed may yet be replaced.
-    if limits and not summary.bad_file and detect_format(shard.file) is not Format.PUBMED:
-        limits.become(known)
-    return summary
+    config: MineConfig
+    names: Path
+    excluded: frozenset[str]
+    skip_bad_files: bool
+
+    def open(self) -> Callable[[Shard, Path], dict[str, int]]:
+        """Build the tables of names; return what mines a shard into a folder.
+
+        What one shard has shown to be beyond the sample is left out of the next ones in the same process.
+        """
+        miner = Miner(self.config, Matcher(Names(self.names, self.config)), self.excluded)
+        limits = Limits(self.config.per_entity)
+
+        def mine_shard(shard: Shard, folder: Path) -> dict[str, int]:
+            folder.mkdir()
+            known = limits.copy()
+            try:
+                summary = miner.mine(shard, folder, known)
+            except InputError as error:
+                if not self.skip_bad_files:
+                    raise
+                summary = _nothing(folder, str(error))
+            (folder / _SUMMARY).write_text(json.dumps(asdict(summary)), encoding="utf-8")
+            # Only what is certain to count may rule out hits elsewhere; a record of PubMed may yet be replaced.
+            if not summary.bad_file and detect_format(shard.file) is not Format.PUBMED:
+                limits.become(known)
+            return {"documents": summary.documents, "characters": summary.characters, "hits": summary.hits}
+
+        return mine_shard
 
 
-def _mine(
-    shard: Shard,
-    matcher: Matcher,
-    config: MineConfig,
-    excluded: frozenset[str],
-    draft: Path,
-    beat: Beat,
-    limits: Limits,
-) -> Summary:
-    problems, summary = Problems(), Summary()
-    counts = np.zeros(0, dtype=np.int64)
-    keys: list[tuple[int, int, bool]] = []
-    plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
-    with (
-        pq.ParquetWriter(draft / "candidates.parquet", CANDIDATES, **plain) as writer,
-        pa.OSFile(str(draft / CONTEXTS_FILE), "wb") as sink,
-        pa.ipc.new_file(sink, CONTEXTS) as contexts,
-    ):
-        for found in _rounds(_wanted(shard, excluded, problems, summary, keys), matcher, summary, beat):
-            more = np.bincount(found.hits.form, minlength=len(matcher.names.forms.surface))
-            more[: len(counts)] += counts
-            counts = more
-            candidates, batches = _sample(found, matcher, config, limits)
-            writer.write_batch(candidates)
-            for batch in batches:
-                contexts.write_batch(batch)
-    summary.bad_documents, summary.shown = problems.count, list(problems.shown)
-    forms, met = matcher.names.forms, np.flatnonzero(counts)
-    surfaces = [forms.surface[form] for form in met.tolist()]
-    entities = np.array(forms.entity, dtype=np.int32)[met]
-    pq.write_table(pa.table([surfaces, entities, counts[met]], FORMS), draft / "forms.parquet", compression="lz4")
-    pq.write_table(_table(keys, DOCUMENTS), draft / "documents.parquet", compression="zstd")
-    return summary
+def _nothing(folder: Path, bad_file: str) -> Summary:
+    """Write the result of a file that cannot be read."""
+    for name, schema in (("candidates", CANDIDATES), ("forms", FORMS), ("documents", DOCUMENTS)):
+        pq.write_table(schema.empty_table(), folder / f"{name}.parquet")
+    with pa.ipc.new_file(folder / CONTEXTS_FILE, CONTEXTS):
+        pass
+    return Summary(bad_file=bad_file)
+
+
+@dataclass(frozen=True, slots=True)
+class Miner:
+    """Reads, matches, samples and writes."""
+
+    config: MineConfig
+    matcher: Matcher
+    excluded: frozenset[str]
+
+    def mine(self, shard: Shard, folder: Path, limits: Limits) -> Summary:
+        """Mine a shard into a folder; bring the limits up to date."""
+        problems, summary = Problems(), Summary()
+        counts = np.zeros(0, dtype=np.int64)
+        keys: list[tuple[int, int, bool]] = []
+        forms = self.matcher.names.forms
+        plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+        with (
+            pq.ParquetWriter(folder / "candidates.parquet", CANDIDATES, **plain) as writer,
+            pa.OSFile(str(folder / CONTEXTS_FILE), "wb") as sink,
+            pa.ipc.new_file(sink, CONTEXTS) as contexts,
+        ):
+            for found in _rounds(_wanted(shard, self.excluded, problems, summary, keys), self.matcher, summary):
+                more = np.bincount(found.hits.form, minlength=len(forms.surface))
+                more[: len(counts)] += counts
+                counts = more
+                candidates, batches = _sample(found, self.matcher, self.config, limits)
+                writer.write_batch(candidates)
+                for batch in batches:
+                    contexts.write_batch(batch)
+        summary.bad_documents, summary.shown = problems.count, list(problems.shown)
+        met = np.flatnonzero(counts)
+        surfaces = [forms.surface[form] for form in met.tolist()]
+        entities = np.array(forms.entity, dtype=np.int32)[met]
+        pq.write_table(pa.table([surfaces, entities, counts[met]], FORMS), folder / "forms.parquet", compression="lz4")
+        pq.write_table(_table(keys, DOCUMENTS), folder / "documents.parquet", compression="zstd")
+        return summary
 
 
 def _wanted(
@@ -194,7 +213,7 @@ class Found:
         )
 
 
-def _rounds(documents: Iterator[Document], matcher: Matcher, summary: Summary, beat: Beat) -> Iterator[Found]:
+def _rounds(documents: Iterator[Document], matcher: Matcher, summary: Summary) -> Iterator[Found]:
     """Search the documents; yield what was found in as many of them as memory should hold."""
     held: list[Found] = []
     for batch in _batches(documents):
@@ -202,7 +221,6 @@ def _rounds(documents: Iterator[Document], matcher: Matcher, summary: Summary, b
         hits = matcher.find_in(page)
         held.append(Found([document.id for document in batch], page, hits))
         size = sum(len(document.text) for document in batch)
-        beat(len(batch), size, len(hits))
         summary.documents += len(batch)
         summary.characters += size
         summary.hits += len(hits)

@@ -24,8 +24,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from kriss.abbreviations import abbreviations
 from kriss.errors import DamagedError
-from kriss.mine.abbreviations import abbreviations
 from kriss.mine.config import SPLITS
 from kriss.mine.store import mentions_of
 from kriss.names import folded

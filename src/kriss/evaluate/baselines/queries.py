@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from kriss.abbreviations import abbreviations as defined_in
+from kriss.abbreviations import expand
 from kriss.evaluate.gold import GoldMention, Key, gold_mentions
 from kriss.evaluate.predictions import Prediction, Scored
-from kriss.mine.abbreviations import abbreviations as defined_in
-from kriss.mine.abbreviations import expand
 from kriss.records import Document, Excerpt, Mention
 
 MOST = 64
