@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check bench results clean
+.PHONY: demo test check wheel bench results clean
 
 demo: $(STAMP)
 	$(BIN)/python -m kriss.demo out/demo
@@ -16,6 +16,10 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# The built wheel alone, without torch, links with a linker that was built here.
+wheel: $(STAMP)
+	$(BIN)/python -m tests.wheel
 
 # Ontologies need nothing; mining needs KRISS_DATA, a folder with text/ and ontology/ as in docs/benchmarks.md;
 # training and linking use what `make demo` left. benchmarks/index_scale.py, which fills 16 GB of disk, is run by hand.
