@@ -99,6 +99,7 @@ def test_what_probabilities_are_read_from() -> None:
     assert facts_of(np.array([0.9, 0.5, 0.6]), np.array([1.0, 0, 0])).tolist() == pytest.approx([0.9, 0.3, 1.0])
     assert facts_of(np.array([0.5, 0.6]), np.array([0.0, 1.0])).tolist() == pytest.approx([0.5, -0.1, 0.0])
     assert facts_of(np.array([0.5]), np.zeros(1)).tolist() == [0.5, 0.5, 0.0]
+    assert facts_of(np.array([0.9, 0.8, 0.7]), np.array([1.0, 0, 1.0])).tolist() == pytest.approx([0.9, 0.1, 0.5])
     assert len(facts_of(np.empty(0), np.empty(0))) == 0
 
 

@@ -129,6 +129,13 @@ def test_the_fit_finds_what_made_the_data() -> None:
     assert np.abs(found.probability(figures) - true.probability(figures)).max() < 0.06
 
 
+def test_nobody_is_surer_than_the_labels() -> None:
+    figures = np.zeros((1000, 3))
+    assert float(Logistic.fitted(figures, np.full(1000, True), 0.96).probability(np.zeros(3))) == pytest.approx(
+        0.96, abs=0.002
+    )
+
+
 @pytest.mark.parametrize("right", [True, False])
 def test_the_fit_stays_finite_when_all_are_alike(right: bool) -> None:
     found = Logistic.fitted(np.ones((10, 3)), np.full(10, right))

@@ -160,11 +160,12 @@ class Ranking:
 
 
 def facts_of(sums: Floats, exact: Floats) -> Floats:
-    """Return what tells how likely the first candidate is right: its score, its lead, whether it is an exact match.
+    """Return what tells how likely the first candidate is right: its score, its lead, and its share of the match.
 
-    The lead is over the best of the others, and negative where a shared name or a majority put it first.
+    The lead is over the best of the others, and negative where a shared name or a majority put it first. An exact match
+    counts whole if no other candidate has that name, half if two share it.
     """
     if not len(sums):
         return np.empty(0)
     lead = sums[0] - sums[1:].max() if len(sums) > 1 else abs(sums[0])
-    return np.array([sums[0], lead, exact[0]])
+    return np.array([sums[0], lead, exact[0] / max(exact.sum(), 1.0)])

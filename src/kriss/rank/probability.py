@@ -24,8 +24,11 @@ class Logistic:
         return _sigmoid(self.intercept + figures @ np.array(self.slopes))
 
     @classmethod
-    def fitted(cls, figures: Floats, right: NDArray[np.bool_]) -> Logistic:
-        """Return what fits best, by Newton's method on standardised figures, a row an answer."""
+    def fitted(cls, figures: Floats, right: NDArray[np.bool_], labels: float = 1.0) -> Logistic:
+        """Return what fits best, by Newton's method on standardised figures, a row an answer.
+
+        `labels` is the share of labels that are right themselves: an answer like its label is no surer than that.
+        """
         mean, scale = figures.mean(axis=0), figures.std(axis=0)
         scale[scale == 0] = 1.0
         standard = np.column_stack([np.ones(len(figures)), (figures - mean) / scale])
@@ -34,7 +37,7 @@ class Logistic:
         weights = np.zeros(standard.shape[1])
         # Not all right, nor all wrong: Platt's targets keep the figures finite.
         positive = right.sum()
-        target = np.where(right, (positive + 1) / (positive + 2), 1 / (len(right) - positive + 2))
+        target = np.where(right, labels * (positive + 1) / (positive + 2), 1 / (len(right) - positive + 2))
         for _ in range(_ROUNDS):
             guess = _sigmoid(standard @ weights)
             gradient = standard.T @ (guess - target) + ridge * weights * bent
