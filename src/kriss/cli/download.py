@@ -34,21 +34,12 @@ def pubmed(
     from kriss.mine.download import BASE_URL, download_pubmed, parse_files
 
     numbers = parse_files(files)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    columns = [TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()]
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading the list of files", total=None)
-        shown = 0
 
         def advance(now: DownloadProgress) -> None:
-            nonlocal shown
-            if now.index != shown:  # speed and time are those of one file
-                shown = now.index
+            if not now.received:  # speed and time are those of one file
                 bar.reset(task, description=f"{now.index}/{now.files} {now.name}")
             bar.update(task, completed=now.received, total=now.size)
 
@@ -57,8 +48,5 @@ def pubmed(
 
         url = BASE_URL if base_url is None else base_url
         report = download_pubmed(numbers, out, base_url=url, updates=updates, progress=advance, notice=warn)
-    replaced = f" ({report.replaced:,} in place of a damaged one)" if report.replaced else ""
-    typer.echo(
-        f"{out}: {len(report.files):,} files, {report.downloaded:,} downloaded{replaced},"
-        f" {report.received:,} bytes received, {report.skipped:,} skipped that were there already"
-    )
+    files, skipped = len(report.files), report.skipped
+    typer.echo(f"{out}: {files:,} files, {files - skipped:,} downloaded, {skipped:,} that were there already")

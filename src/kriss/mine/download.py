@@ -12,18 +12,32 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from http.client import HTTPException, HTTPResponse
+from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
+from kriss import __version__
 from kriss.errors import ConfigError, InputError
-from kriss.mine.transfer import PAUSES, TIMEOUT, Http, check_url
 
 BASE_URL = "https://ftp.ncbi.nlm.nih.gov/pubmed"
 HIGHEST = 99_999
 """No release has come near this number of files; it bounds what a slip in --files can ask for."""
-
+PAUSES = (1.0, 3.0, 9.0)
+"""Seconds before each further try; there are as many as these, counted anew when bytes arrived."""
+TIMEOUT = 60.0
+"""Seconds that a server may be silent."""
+_BLOCK = 1 << 18
+_PASSING = (404, 408, 429)
+"""Refusals that may pass: a server that swaps releases finds a file later."""
 _LINK = re.compile(r"""href\s*=\s*["']?(?:[^"'>\s]*/)?(pubmed(\d\d)n(\d+)\.xml\.gz)["'>\s]""", re.IGNORECASE)
 _RANGE = re.compile(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?")
 
@@ -35,8 +49,8 @@ class DownloadProgress:
     name: str
     index: int
     files: int
-    received: int
-    size: int | None
+    received: int = 0
+    size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +58,7 @@ class DownloadReport:
     """What a download did; `files` are all that were asked for, whether fetched or there already."""
 
     files: tuple[Path, ...]
-    downloaded: int
-    replaced: int
-    """How many of the downloaded took the place of a file with another MD5."""
     skipped: int
-    received: int
-    """Bytes that came over the network, those of failed tries included."""
 
 
 def parse_files(text: str) -> list[int] | None:
@@ -77,65 +86,58 @@ def download_pubmed(
     out: Path,
     *,
     base_url: str = BASE_URL,
-    year: int | None = None,
     updates: bool = False,
     progress: Callable[[DownloadProgress], None] = lambda _: None,
     notice: Callable[[str], None] = lambda _: None,
     timeout: float = TIMEOUT,
     pauses: Sequence[float] = PAUSES,
 ) -> DownloadReport:
-    """Fetch files of the baseline, or of the updates, by number (None: all) into a folder.
+    """Fetch files of the newest baseline, or of the updates, by number (None: all) into a folder.
 
-    A file that is there with the right MD5 is left alone. `year` is the release (2024, or 24 as
-    in the files' names); without it the newest that the server lists. `notice` hears of each
-    failed try that is followed by another.
+    A file that is there with the right MD5 is left alone. `notice` hears of each failed try that is
+    followed by another.
     """
     folder = f"{check_url(base_url)}/{'updatefiles' if updates else 'baseline'}/"
-    http = Http(timeout=timeout, pauses=pauses, notice=notice)
-    names = _choose(_list_files(http, folder), files, year, folder)
+    server = Server(timeout, pauses, notice)
+    names = _choose(server.read(folder).decode("utf-8", errors="replace"), files, folder)
     if out.exists() and not out.is_dir():
         raise ConfigError(f"--out {out} is a file where a folder is needed")
     out.mkdir(parents=True, exist_ok=True)
-    replaced = skipped = 0
+    skipped = 0
     for index, name in enumerate(names, 1):
-
-        def received(count: int, size: int | None, name: str = name, index: int = index) -> None:
-            progress(DownloadProgress(name, index, len(names), count, size))
-
-        received(0, None)
-        target = out / name
-        md5 = _published_md5(http, folder + name)
-        if target.exists():
-            if _md5(target) == md5:
-                skipped += 1
-                continue
-            replaced += 1
-        _deliver(http, folder + name, md5, target, received)
-    paths = tuple(out / name for name in names)
-    return DownloadReport(paths, len(names) - skipped, replaced, skipped, http.received)
+        progress(DownloadProgress(name, index, len(names)))
+        md5 = _published_md5(server, folder + name)
+        if (out / name).exists() and _md5(out / name) == md5:
+            skipped += 1
+            continue
+        for received, size in server.fetch(folder + name, out / name, md5):
+            progress(DownloadProgress(name, index, len(names), received, size))
+    return DownloadReport(tuple(out / name for name in names), skipped)
 
 
-def _list_files(http: Http, folder: str) -> dict[int, dict[int, str]]:
-    """Return the names of the files that the index page links to, by year and number."""
-    listed: dict[int, dict[int, str]] = {}
-    for name, year, number in _LINK.findall(http.read(folder).decode("utf-8", errors="replace")):
-        listed.setdefault(int(year), {})[int(number)] = name
-    if not listed:
+def check_url(url: str) -> str:
+    """Return an http or https address without slashes at its end; anything else is a `ConfigError`."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        usable = usable and url.isascii() and url.isprintable() and not set(url) & set(" ?#@")
+        (parts.hostname or "").encode("idna")
+    except ValueError:  # a bad port, bracket or host label
+        usable = False
+    if not usable:
+        raise ConfigError(f"--base-url wants an address that begins with http:// or https://, not '{url}'")
+    return url.rstrip("/")
+
+
+def _choose(page: str, files: Iterable[int] | None, folder: str) -> tuple[str, ...]:
+    """Return the names of files in the newest release that the server's list links to."""
+    links = [(int(year), int(number), name) for name, year, number in _LINK.findall(page)]
+    if not links:
         raise InputError(f"{folder}: the page links to no file such as pubmed24n0001.xml.gz; check --base-url")
-    return listed
-
-
-def _choose(
-    listed: dict[int, dict[int, str]], files: Iterable[int] | None, year: int | None, folder: str
-) -> tuple[str, ...]:
-    release = max(listed) if year is None else year % 100
-    if release not in listed:
-        there = ", ".join(str(2000 + other) for other in sorted(listed))
-        raise InputError(f"{folder}: there is no release of {2000 + release}, only {there}; ask for that one")
-    names = listed[release]
+    release = max(year for year, _, _ in links)
+    names = {number: name for year, number, name in links if year == release}
     wanted = sorted(names if files is None else set(files))
-    missing = [number for number in wanted if number not in names]
-    if missing:
+    if missing := [number for number in wanted if number not in names]:
         shown = ", ".join(map(str, missing[:5])) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
         raise InputError(
             f"{folder}: there is no file number {shown} in the release of {2000 + release},"
@@ -144,30 +146,124 @@ def _choose(
     return tuple(names[number] for number in wanted)
 
 
-def _published_md5(http: Http, url: str) -> str:
+def _published_md5(server: Server, url: str) -> str:
     """Return the checksum from a file such as `MD5(pubmed24n0001.xml.gz)= 9a28...`."""
-    found = re.search(rb"\b[0-9a-f]{32}\b", http.read(f"{url}.md5"), re.IGNORECASE)
+    found = re.search(rb"\b[0-9a-f]{32}\b", server.read(f"{url}.md5"), re.IGNORECASE)
     if not found:
         raise InputError(f"{url}.md5: there is no MD5 in it; check --base-url, or try again later")
     return found[0].decode().lower()
 
 
-def _deliver(http: Http, url: str, md5: str, target: Path, received: Callable[[int, int | None], None]) -> None:
-    part = target.with_name(f"{target.name}.part")
-    for _ in range(2):  # what was resumed may be a piece of something else, so once more from the start
-        http.append(url, part, received)
-        if _md5(part) == md5:
-            with part.open("rb+") as stream:
-                os.fsync(stream.fileno())
-            part.replace(target)
-            return
-        part.unlink()
-    raise InputError(
-        f"{url}: what arrives has not the MD5 that {target.name}.md5 gives, twice over;"
-        " run the same command again later, or give another --base-url"
-    )
-
-
 def _md5(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, partial(hashlib.md5, usedforsecurity=False)).hexdigest()
+
+
+class _Broken(Exception):  # noqa: N818 - it never leaves this module
+    """One try that failed; `status` is the server's answer if there was one."""
+
+    def __init__(self, reason: str, status: int = 0) -> None:
+        super().__init__(reason)
+        self.refused = 400 <= status < 500
+        self.final = self.refused and status not in _PASSING
+        self.status = status
+
+
+class Server:
+    """Requests to one server, each tried a few times."""
+
+    def __init__(self, timeout: float, pauses: Sequence[float], notice: Callable[[str], None]) -> None:
+        self._timeout = timeout
+        self._pauses = pauses
+        self._notice = notice
+
+    def read(self, url: str) -> bytes:
+        """Return a small page whole."""
+        page = BytesIO()
+        for _ in self._bring(url, page):
+            pass
+        return page.getvalue()
+
+    def fetch(self, url: str, target: Path, md5: str) -> Iterator[tuple[int, int | None]]:
+        """Bring a file here, and yield how many bytes there are, and how many there will be if the server says."""
+        part = target.with_name(f"{target.name}.part")
+        for _ in range(2):  # what is continued may be a piece of something else, so once more from the start
+            try:
+                with part.open("ab") as sink:
+                    yield from self._bring(url, sink)
+                    os.fsync(sink.fileno())
+            except OSError as error:  # a full disk does not say where
+                raise OSError(error.errno, error.strerror, str(part)) from error
+            finally:
+                if not part.stat().st_size:
+                    part.unlink()
+            if part.exists() and _md5(part) == md5:
+                part.replace(target)
+                return
+            part.unlink(missing_ok=True)
+        raise InputError(
+            f"{url}: what arrives has not the MD5 that {target.name}.md5 gives, twice over;"
+            " run the same command again later, or give another --base-url"
+        )
+
+    def _bring(self, url: str, sink: BinaryIO) -> Iterator[tuple[int, int | None]]:
+        """Bring what stands at an address to its end, with further tries."""
+        furthest, failures = sink.seek(0, os.SEEK_END), 0
+        while True:
+            try:
+                yield from self._append(url, sink)
+                return
+            except _Broken as error:
+                # A line that keeps breaking but brings something each time is no reason to give up.
+                failures = 1 if sink.tell() > furthest else failures + 1
+                furthest = max(furthest, sink.tell())
+                if error.final or failures > len(self._pauses):
+                    advice = "check --base-url, or run" if error.refused else "run"
+                    raise InputError(f"{url}: {error}; {advice} the same command again, it resumes") from None
+                pause = self._pauses[failures - 1]
+                self._notice(f"{url}: {error}; trying again in {pause:g} s")
+                time.sleep(pause)
+
+    def _append(self, url: str, sink: BinaryIO) -> Iterator[tuple[int, int | None]]:
+        """Go on from where the sink ends if the server can do that, else from the start."""
+        have = sink.tell()
+        headers = {"User-Agent": f"kriss/{__version__}", **({"Range": f"bytes={have}-"} if have else {})}
+        try:
+            with self._network():
+                # check_url() has seen that this is http or https
+                response = urlopen(Request(url, headers=headers), timeout=self._timeout)  # noqa: S310
+        except _Broken as error:
+            if have and error.status == 416:
+                return  # nothing comes after what is here: the checksum tells whether that is right
+            raise
+        with response:
+            if response.status != 206:
+                sink.seek(0)
+                have = sink.truncate()
+            size = None if response.length is None else have + response.length
+            yield have, size
+            while block := self._next(response):
+                sink.write(block)
+                have += len(block)
+                yield have, size
+        if size is not None and have < size:
+            raise _Broken(f"the connection broke after {have:,} of {size:,} bytes")
+
+    def _next(self, response: HTTPResponse) -> bytes:
+        with self._network():
+            return response.read1(_BLOCK)  # what is there now, so that a break loses none of it
+
+    @contextmanager
+    def _network(self) -> Iterator[None]:
+        """Turn every way in which a connection fails into `_Broken`; only network calls belong inside."""
+        try:
+            yield
+        except HTTPError as error:
+            with error:
+                raise _Broken(f"the server answers {error.code} {error.reason}".rstrip(), error.code) from None
+        except (HTTPException, OSError) as error:
+            cause = error.reason if isinstance(error, URLError) else error
+            if isinstance(cause, TimeoutError):
+                raise _Broken(f"no answer within {self._timeout:g} s") from None
+            text = (cause.strerror if isinstance(cause, OSError) else None) or str(cause) or type(cause).__name__
+            raise _Broken(f"the connection failed ({text})") from None
