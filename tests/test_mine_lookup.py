@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kriss.mine import stretches
+from kriss.mine import pages
 from kriss.mine.boundaries import is_word
 from kriss.mine.casing import key
 from kriss.mine.lookup import Filter, Lookup
 from kriss.mine.matcher import key_of_text
-from kriss.mine.stretches import NOTHING, Stretches, strings
+from kriss.mine.pages import NOTHING, Stretches, strings
 
 PIECES = [*("il", "2", "breast", "cancer", "dihydroxyvitamin", "a", "β", "文", "𝛽", "é", "，", "™")]
 PIECES += [*(" ", " ", "-", "–", "(", ")", "),", "]", "’", "—", "_", "\0")]
@@ -57,7 +57,7 @@ def test_strings_of_several_buffers(window: int) -> None:
     wanted = [(1, 0, 12), (2, 2, 40), (1, 5, 18), (1, 36, 36), (2, 4, 6), (1, 33, 36)]
     which, first, last = (np.array(column, dtype=np.int64) for column in zip(*wanted, strict=True))
     sources = [(buffer, np.flatnonzero(which == number)) for number, buffer in enumerate(buffers)]
-    with patch.object(stretches, "_WINDOW", window):
+    with patch.object(pages, "_WINDOW", window):
         cut = strings(sources, first, last - first, pa.string())
     cut.validate(full=True)
     assert cut.to_pylist() == [buffers[number][start:end].decode() for number, start, end in wanted]

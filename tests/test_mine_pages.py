@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kriss.mine.contexts import CONTEXTS, FILE, Contexts
 from kriss.mine.matcher import _closes
+from kriss.mine.merge import CONTEXTS, CONTEXTS_FILE, Contexts
 from kriss.mine.pages import Page
 from kriss.mine.run import SHARD_BYTES, fair_share
 from kriss.mine.sample import _earlier, _in_order
@@ -53,7 +53,7 @@ def test_rows_are_sorted_and_counted_exactly(rows: list[tuple[int, int, int]]) -
 def test_contexts_of_several_shards_come_as_asked(tmp_path: Path) -> None:
     for shard, sizes in enumerate(((3, 2), (), (0, 4))):
         (tmp_path / str(shard)).mkdir()
-        with pa.ipc.new_file(tmp_path / str(shard) / FILE, CONTEXTS) as writer:
+        with pa.ipc.new_file(tmp_path / str(shard) / CONTEXTS_FILE, CONTEXTS) as writer:
             for part, size in enumerate(sizes):
                 rows = [
                     {"end": i, "surface": f"{shard}.{part}.{i}", "preferred": True, "left": "", "right": "α"}

@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kriss.mine.boundaries import is_word
-from kriss.mine.stretches import NOTHING, Hashes, Ints, Stretches, pair
+from kriss.mine.pages import NOTHING, Hashes, Ints, Stretches, pair
 
 Bytes = NDArray[np.uint8]
 Found = tuple[Ints, Ints, Ints]

@@ -22,8 +22,7 @@ from kriss.mine.boundaries import REACH, is_end, is_fragment, is_start
 from kriss.mine.casing import KEY_TABLE, opens
 from kriss.mine.lookup import Lookup, beyond_ascii
 from kriss.mine.names import TAKEN, Names, common_words
-from kriss.mine.pages import Page
-from kriss.mine.stretches import NOTHING, Ints, Stretches
+from kriss.mine.pages import NOTHING, Ints, Page, Stretches
 
 _NO, _YES, _ASK = 0, 1, 2
 _MEMORY = 1 << 20

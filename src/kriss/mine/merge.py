@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kriss.mine.config import SPLITS, MineConfig
-from kriss.mine.contexts import Contexts
+from kriss.mine.pages import Ints, strings
 from kriss.ontology import Ontology
 
 MENTIONS = pa.schema(
@@ -31,6 +32,18 @@ MENTIONS = pa.schema(
     ]
 )
 FORMS = pa.schema([("surface", pa.string()), ("entity", pa.string()), ("hits", pa.int64())])
+CONTEXTS = pa.schema(
+    [
+        ("end", pa.int32()),
+        ("surface", pa.large_string()),
+        ("preferred", pa.bool_()),
+        ("left", pa.large_string()),
+        ("right", pa.large_string()),
+    ]
+)
+CONTEXTS_FILE = "contexts.arrow"
+Part = tuple[pa.RecordBatch, Ints, Ints]
+"""A batch of a shard, the places of some rows in the answer, and their places in the batch."""
 _ROWS = 1 << 16
 """Rows of a Parquet row group: fixed, so that the bytes depend on the content alone."""
 
@@ -149,3 +162,57 @@ def _whole_groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Itera
             held, count = table.slice(whole).to_batches(), count - whole
     if count:
         yield pa.Table.from_batches(held, schema)
+
+
+class Contexts:
+    """The contexts of some shards, one behind the other: most of what shards write, in files mapped into memory.
+
+    The merge wants only those that remain, in its own order. Each shard has its rows in nearly that order, so
+    looking them up reads every file from its beginning to its end.
+    """
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._batches: list[pa.RecordBatch] = []
+        firsts = [0]
+        for folder in folders:
+            with pa.memory_map(str(folder / CONTEXTS_FILE)) as source:
+                batches = pa.ipc.open_file(source).read_all().to_batches()
+            self._batches += batches
+            firsts.append(firsts[-1] + sum(batch.num_rows for batch in batches))
+        self.firsts = np.array(firsts, dtype=np.int64)
+        """The row at which each shard begins."""
+        self._starts = np.cumsum([0, *(batch.num_rows for batch in self._batches)], dtype=np.int64)
+
+    def take(self, rows: Ints) -> pa.RecordBatch:
+        """Return rows in the order that is asked for."""
+        batch = np.searchsorted(self._starts, rows, side="right") - 1
+        order = np.argsort(batch, kind="stable")
+        edges = np.searchsorted(batch[order], np.arange(len(self._batches) + 1))
+        parts = [
+            (self._batches[number], order[first:last], rows[order[first:last]] - self._starts[number])
+            for number, (first, last) in enumerate(pairwise(edges))
+            if first < last
+        ]
+        back = np.empty(len(rows), dtype=np.int64)
+        back[order] = np.arange(len(rows))
+        columns = [
+            _texts(name, parts, len(rows)) if pa.types.is_large_string(kind) else _numbers(name, kind, parts, back)
+            for name, kind in zip(CONTEXTS.names, CONTEXTS.types, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, CONTEXTS.names)
+
+
+def _texts(name: str, parts: Sequence[Part], size: int) -> pa.Array:
+    first, last = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+    sources = []
+    for batch, places, rows in parts:
+        _, offsets, data = batch.column(name).buffers()
+        offset = np.frombuffer(offsets, dtype=np.int64)
+        first[places], last[places] = offset[rows], offset[rows + 1]
+        sources.append((data, places))
+    return strings(sources, first, last - first, pa.string())
+
+
+def _numbers(name: str, kind: pa.DataType, parts: Sequence[Part], back: Ints) -> pa.Array:
+    taken = [batch.column(name).take(pa.array(rows)) for batch, _, rows in parts]
+    return pa.concat_arrays([pa.array([], kind), *taken]).take(pa.array(back))

@@ -16,9 +16,8 @@ from kriss.documents.readers import read_documents
 from kriss.documents.sources import Format, detect_format
 from kriss.errors import InputError
 from kriss.mine.config import MineConfig
-from kriss.mine.contexts import CONTEXTS
-from kriss.mine.contexts import FILE as CONTEXTS_FILE
 from kriss.mine.matcher import Hits, Matcher
+from kriss.mine.merge import CONTEXTS, CONTEXTS_FILE
 from kriss.mine.names import Names
 from kriss.mine.pages import Page
 from kriss.mine.sample import Limits, Texts, keep
