@@ -163,4 +163,4 @@ def test_options() -> None:
     assert engine_named("local", workers=3) == Local(3)
     for options in (("spark",), ("local", "there:1"), ("local", "", 0)):
         with pytest.raises(ConfigError, match="--"):
-            engine_named(*options)  # type: ignore[arg-type]
+            engine_named(*options)

@@ -48,5 +48,5 @@ def pubmed(
 
         url = BASE_URL if base_url is None else base_url
         report = download_pubmed(numbers, out, base_url=url, updates=updates, progress=advance, notice=warn)
-    files, skipped = len(report.files), report.skipped
-    typer.echo(f"{out}: {files:,} files, {files - skipped:,} downloaded, {skipped:,} that were there already")
+    count, skipped = len(report.files), report.skipped
+    typer.echo(f"{out}: {count:,} files, {count - skipped:,} downloaded, {skipped:,} that were there already")
