@@ -20,11 +20,11 @@ from onnx import helper, numpy_helper
 from kriss.artifacts import open_artifact
 from kriss.cli import run
 from kriss.encoder import export
-from kriss.encoder.config import EncoderConfig
+from kriss.encoder.config import EncoderConfig, Precision
 from kriss.encoder.model import Encoder
 from kriss.encoder.quantize import quantize
 from kriss.encoder.samples import sample_entities, sample_mentions
-from kriss.encoder.session import OnnxEncoder, Precision, open_session
+from kriss.encoder.session import OnnxEncoder, open_session
 from kriss.encoder.windows import Sequences
 from kriss.errors import ArtifactError, ConfigError, DamagedError, DriftError, KrissError
 from tests.conftest import contents, write_tsv

@@ -197,12 +197,13 @@ def test_options_reach_the_linker(clinic: Path, tmp_path: Path, capsys: pytest.C
         return [[c["entity"] for c in m["candidates"]] for m in document["mentions"]]
 
     assert [len(found) for found in entities("--top", "2")] == [2, 2, 2]
-    assert [set(found) for found in entities("--types", "Disease,Chemical")] == [
+    assert [set(found) for found in entities("--type", "Disease", "--type", "Chemical")] == [
         {"D001241", "D003110", "D009103", "D009369"}
     ] * 3
     assert [set(found) for found in entities("--ids", str(tmp_path / "ids"))] == [{"D009103", "D013058"}] * 3
     assert entities("--mode", "supervised") == [[], [], []]
-    assert entities("--context", "0", "--ngrams", "50", "--no-abbreviations", "--threads", "1")[2][0] == "D003110"
+    plain = entities("--weight", "context=0", "--weight", "spelling=50", "--no-abbreviations", "--threads", "1")
+    assert plain[2][0] == "D003110"
     assert run(["link", str(clinic), *source, "--threshold", "1"]) == 0
     printed = capsys.readouterr()
     assert printed.err == "0 of 3 mentions linked in 1 documents\n"
@@ -220,15 +221,18 @@ def test_wrong_options_are_one_line(clinic: Path, tmp_path: Path, fails: Callabl
     )
     formats = "jsonl, predictions, pubtator, bioc-xml, bioc-json, table"
     assert fails(*command, "--to", "word") == f"--to is one of {formats}, not 'word'"
-    assert "'eager' is not one of lazy, self-supervised, supervised" in fails(*command, "--mode", "eager")
-    assert "'context' is a weight from 0 to 1, not 1.5" in fails(*command, "--context", "1.5")
-    assert "'context' is a weight from 0 to 1, not -0.1" in fails(*command, "--context", "-0.1")
-    assert "'threshold' is a probability from 0 to 1, not 7.0" in fails(*command, "--threshold", "7")
-    assert "'ngrams' is a weight that is not negative" in fails(*command, "--ngrams", "-1")
+    assert "'mode' is 'eager', which is not one of lazy, self-supervised, supervised" in fails(
+        *command, "--mode", "eager"
+    )
+    assert "the weight of 'context' is from 0 to 1, not 1.5" in fails(*command, "--weight", "context=1.5")
+    assert "'weights' must be at least 0, not -1.0" in fails(*command, "--weight", "spelling=-1")
+    assert "there is no feature 'ngrams' to weigh" in fails(*command, "--weight", "ngrams=1")
+    assert "--weight wants NAME=W with a number, not 'match=much'" in fails(*command, "--weight", "match=much")
+    assert "--weight wants NAME=W, not 'match'" in fails(*command, "--weight", "match")
+    assert "'threshold' is a number from 0 to 1, not 7.0" in fails(*command, "--threshold", "7")
     assert "'threads' must be at least 1, or 0 for all cores" in fails(*command, "--threads", "-1")
-    assert "Weather" in fails(*command, "--types", "Weather")
-    assert "--types names no type" in fails(*command, "--types", " , ")
-    assert "has no ids to link to" in fails(*command, "--ids", tmp_path / "empty")
+    assert "Weather" in fails(*command, "--type", "Weather")
+    assert "empty has no line to read" in fails(*command, "--ids", tmp_path / "empty")
     assert "no entity 'D1' in" in fails(*command, "--ids", tmp_path / "ids")
     assert "no such file" in fails(*command, "--ids", tmp_path / "absent").lower()
     assert "exists; give --force to replace it" in fails(*command, "--out", tmp_path / "out")
@@ -322,7 +326,7 @@ def test_annotate_refuses_in_one_line(clinic: Path, tmp_path: Path, fails: Calla
     (tmp_path / "a.txt").write_text("MS")
     assert "no such file" in fails("annotate", clinic, tmp_path / "absent").lower()
     assert "--to is one of" in fails("annotate", clinic, tmp_path / "a.txt", "--to", "word")
-    assert "'context' is a weight" in fails("annotate", clinic, tmp_path / "a.txt", "--context", "2")
+    assert "'threshold' is" in fails("annotate", clinic, tmp_path / "a.txt", "--threshold", "2")
 
 
 def test_spacy_is_an_extra(

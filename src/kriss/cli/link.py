@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kriss.cli.options import with_settings
+from kriss.link.config import LinkConfig
 from kriss.records import Document
 
 if TYPE_CHECKING:
@@ -20,46 +22,6 @@ LinkerFolder = Annotated[Path, typer.Argument(metavar="LINKER", help="A linker w
 Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write the links.  [default: standard output]")]
 To = Annotated[str, typer.Option(metavar="FORMAT", help="jsonl, predictions, pubtator, bioc-xml, bioc-json or table.")]
 Top = Annotated[int, typer.Option(metavar="N", min=1, help="Candidates shown of each mention.")]
-Context = Annotated[
-    float | None,
-    typer.Option(metavar="W", help="Weight of the context, from 0 to 1 (the paper).  [default: as calibrated]"),
-]
-Abbreviations = Annotated[bool, typer.Option(help="Read abbreviations as the document defines them.")]
-ShortForms = Annotated[bool, typer.Option(help="Read those that it does not define as the mined text explains them.")]
-Ngrams = Annotated[
-    float | None,
-    typer.Option(metavar="W", help="Weight of likeness in spelling; 0 for none.  [default: as calibrated]"),
-]
-Broader = Annotated[
-    float | None,
-    typer.Option(
-        metavar="W",
-        help="Weight of what narrower candidates say for a broader one; 0 for none.  [default: as calibrated]",
-    ),
-]
-Ties = Annotated[bool, typer.Option(help="Settle which of several entities with the same name is meant.")]
-Rerank = Annotated[bool, typer.Option(help="Let the linker's re-ranker read the first candidates with the mention.")]
-RerankTop = Annotated[
-    int | None, typer.Option(metavar="K", help="Candidates that it reads.  [default: as chosen on dev]")
-]
-RerankSure = Annotated[
-    float | None,
-    typer.Option(metavar="P", help="Not asked where the linker is so sure; 2 for always.  [default: as chosen on dev]"),
-]
-Types = Annotated[
-    str, typer.Option(metavar="LIST", help="Link to entities of these types alone: names, codes, tree prefixes.")
-]
-Ids = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Link to these entities alone: a file of ids, one a line.")
-]
-Threshold = Annotated[float, typer.Option(metavar="P", help="Link to nothing where it is less likely right than this.")]
-Gold = Annotated[
-    float,
-    typer.Option(metavar="W", help="How much more a learned example counts, fourfold if spelled alike; 0 for no more."),
-]
-Mode = Annotated[
-    str, typer.Option(metavar="MODE", help="lazy: all prototypes; self-supervised; supervised: learned ones alone.")
-]
 Threads = Annotated[int, typer.Option(metavar="N", help="Threads that encode; 0 for all cores.")]
 Data = Annotated[
     Path | None,
@@ -68,6 +30,7 @@ Data = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace the file at --out.")]
 
 
+@with_settings
 def link(
     linker: LinkerFolder,
     documents: Annotated[
@@ -89,33 +52,19 @@ def link(
     out: Out = None,
     to: To = "jsonl",
     top: Top = 5,
-    context: Context = None,
-    abbreviations: Abbreviations = True,
-    short_forms: ShortForms = True,
-    ngrams: Ngrams = None,
-    broader: Broader = None,
-    ties: Ties = True,
-    rerank: Rerank = False,
-    rerank_top: RerankTop = None,
-    rerank_sure: RerankSure = None,
-    types: Types = "",
-    ids: Ids = None,
-    threshold: Threshold = 0.0,
-    gold: Gold = 0.05,
-    mode: Mode = "lazy",
     threads: Threads = 0,
     force: Force = False,
+    settings: LinkConfig,
 ) -> None:
     """Link the mentions that documents mark, with the evidence for each link."""
     from kriss.evaluate.datasets import documents as read
 
-    asked = _options(context, abbreviations, short_forms, ngrams, broader, ties, types, ids, threshold, gold, mode)
-    options = asked | _reranking(rerank, rerank_top, rerank_sure)
-    target = _output_format(to)
-    chosen = input_format(format)
-    _write(_load(linker, threads, options), read(documents, chosen, data), out, target, top, force=force)
+    target, chosen = _output_format(to), input_format(format)
+    loaded = _load(linker, threads, settings)
+    _write(loaded, read(documents, chosen, data), out, target, top, force=force)
 
 
+@with_settings
 def annotate(
     linker: LinkerFolder,
     text: Annotated[
@@ -131,32 +80,17 @@ def annotate(
     out: Out = None,
     to: To = "jsonl",
     top: Top = 5,
-    context: Context = None,
-    abbreviations: Abbreviations = True,
-    short_forms: ShortForms = True,
-    ngrams: Ngrams = None,
-    broader: Broader = None,
-    ties: Ties = True,
-    rerank: Rerank = False,
-    rerank_top: RerankTop = None,
-    rerank_sure: RerankSure = None,
-    types: Types = "",
-    ids: Ids = None,
-    threshold: Threshold = 0.0,
-    gold: Gold = 0.05,
-    mode: Mode = "lazy",
     threads: Threads = 0,
     force: Force = False,
+    settings: LinkConfig,
 ) -> None:
     """Find mentions in text and link them: by the ontology's names and learned examples, or by spaCy."""
     from kriss.documents.problems import Problems
     from kriss.link.annotate import Dictionary, SpacyEntities, annotated
 
-    asked = _options(context, abbreviations, short_forms, ngrams, broader, ties, types, ids, threshold, gold, mode)
-    options = asked | _reranking(rerank, rerank_top, rerank_sure)
     target = _output_format(to)
     finder = SpacyEntities(spacy) if spacy else None
-    loaded = _load(linker, threads, options)
+    loaded = _load(linker, threads, settings)
     problems = Problems()
     found = annotated(finder or Dictionary(loaded), text, problems)
     _write(loaded, found, out, target, top, force=force)
@@ -196,55 +130,11 @@ def _write(
     )
 
 
-def _load(folder: Path, threads: int, options: dict[str, Any]) -> Linker:
+def _load(folder: Path, threads: int, settings: LinkConfig) -> Linker:
+    from kriss.artifacts import open_artifact
     from kriss.link.linker import Linker
 
-    return Linker.load(folder, threads=threads, **options)
-
-
-def _reranking(rerank: bool, top: int | None, sure: float | None) -> dict[str, Any]:
-    from kriss.errors import ConfigError
-
-    if not rerank and (top is not None or sure is not None):
-        raise ConfigError("--rerank-top and --rerank-sure say how to re-rank: give --rerank as well")
-    return {"rerank": rerank, "rerank_top": top, "rerank_sure": sure}
-
-
-def _options(
-    context: float | None,
-    abbreviations: bool,
-    short_forms: bool,
-    ngrams: float | None,
-    broader: float | None,
-    ties: bool,
-    types: str,
-    ids: Path | None,
-    threshold: float,
-    gold: float,
-    mode: str,
-) -> dict[str, Any]:
-    from kriss.errors import ConfigError
-    from kriss.files import BadRows, read_lines
-
-    chosen = [text for _, line in read_lines(ids, BadRows(skip=False)) if (text := line.strip())] if ids else []
-    if ids and not chosen:
-        raise ConfigError(f"{ids} has no ids to link to; write one a line")
-    kinds = [kind.strip() for kind in types.split(",") if kind.strip()]
-    if types and not kinds:
-        raise ConfigError("--types names no type; write one or several, with commas between them")
-    return {
-        "context": context,
-        "abbreviations": abbreviations,
-        "short_forms": short_forms,
-        "ngrams": ngrams,
-        "broader": broader,
-        "ties": ties,
-        "types": kinds,
-        "ids": chosen,
-        "threshold": threshold,
-        "gold": gold,
-        "mode": mode,
-    }
+    return Linker(open_artifact(folder, "linker"), threads, settings)
 
 
 def input_format(name: str | None) -> Format | None:

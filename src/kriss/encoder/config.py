@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+Precision = Literal["fp32", "int8"]
 Pooling = Literal["cls", "mean", "mention"]
 Field = Literal["tree", "type", "names", "definition"]
 FIELDS: tuple[Field, ...] = ("tree", "type", "names", "definition")

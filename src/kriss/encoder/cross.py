@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from kriss.encoder.config import Precision
 from kriss.encoder.pairs import Pairs, read_settings
-from kriss.encoder.session import Precision, open_graph
+from kriss.encoder.session import open_graph
 from kriss.encoder.settings import TOKENIZER
 from kriss.encoder.windows import Sequences
 from kriss.encoder.workers import Workers

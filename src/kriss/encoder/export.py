@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from kriss.artifacts import MANIFEST, check_target, create, file_digest, open_artifact
 from kriss.config import from_mapping, to_mapping
 from kriss.encoder.base import locate
-from kriss.encoder.config import EncoderConfig
+from kriss.encoder.config import EncoderConfig, Precision
 from kriss.encoder.model import Encoder, Tower
 from kriss.encoder.quantize import quantize
 from kriss.encoder.samples import sample_entities, sample_mentions
-from kriss.encoder.session import PARTS, Part, Precision, onnx_file, open_graph
+from kriss.encoder.session import PARTS, Part, onnx_file, open_graph
 from kriss.encoder.settings import SETTINGS
 from kriss.encoder.windows import Batch, Sequences
 from kriss.errors import ConfigError, DriftError

@@ -19,14 +19,13 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from kriss.encoder.config import EncoderConfig
+from kriss.encoder.config import EncoderConfig, Precision
 from kriss.encoder.settings import TOKENIZER, read_settings
 from kriss.encoder.windows import Batch, Sequences, Windows
 from kriss.encoder.workers import Workers
 from kriss.errors import ArtifactError, ConfigError, DamagedError
 from kriss.records import Entity, Excerpt
 
-Precision = Literal["fp32", "int8"]
 Part = Literal["mention", "references"]
 PARTS: tuple[Part, ...] = ("mention", "references")
 _SIZE = 16

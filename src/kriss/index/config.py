@@ -1,13 +1,14 @@
-"""What a user can ask of an index; the same fields are the options of the command."""
+"""What a user can ask of a linker that is built; each field is also an option of the command."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from kriss.encoder.session import Precision
+from kriss.config import Setting, Settings
+from kriss.encoder.config import Precision
 from kriss.errors import ConfigError
-from kriss.mine.config import SPLITS
+from kriss.mine.config import Split
 
 Names = Literal["all", "missing", "none"]
 Backend = Literal["onnx", "torch"]
@@ -15,33 +16,35 @@ Choice = Literal["auto", "flat", "fp16", "sq8", "hnsw", "ivf"]
 
 
 @dataclass(frozen=True, slots=True)
-class IndexConfig:
+class IndexConfig(Settings):
     """Settings that change what a linker answers."""
 
-    per_entity: int = 16
-    """Mined mentions that an entity has as prototypes, at most."""
-    splits: tuple[str, ...] = ("prototypes",)
-    """Which mined mentions may be prototypes; those of `train` add to them once training is done."""
-    names: Names = "all"
-    """Names without context as prototypes: of entities without a mined mention (`missing`, all that the
-    paper needs), of `all`, or of `none`."""
-    index: Choice = "auto"
-    precision: Precision = "fp32"
-    """In which numbers mentions are encoded, here and when linking."""
-    backend: Backend = "onnx"
-    """What encodes prototypes; torch uses a GPU if there is one, and needs fp32."""
-    seed: int = 0
+    per_entity: Annotated[int, Setting("Mined mentions that an entity has as prototypes, at most.")] = 16
+    splits: Annotated[
+        tuple[Split, ...],
+        Setting(
+            "Which mined mentions may be prototypes: prototypes, and train once training is done. Repeatable.",
+            flag="--split",
+        ),
+    ] = ("prototypes",)
+    names: Annotated[
+        Names,
+        Setting("Names without context as prototypes: all, of entities with no mined mention (the paper), or none."),
+    ] = "all"
+    index: Annotated[Choice, Setting("Kind of index; auto chooses by size.")] = "auto"
+    precision: Annotated[
+        Precision, Setting("In which numbers mentions are encoded, here and when linking; int8 is faster.")
+    ] = "fp32"
+    backend: Annotated[
+        Backend, Setting("What encodes prototypes; torch uses a GPU if there is one, and needs fp32.")
+    ] = "onnx"
+    seed: Annotated[int, Setting("Draws other mentions to choose weights by.")] = 0
 
-
-def check(config: IndexConfig) -> None:
-    """Refuse settings that make no sense together."""
-    if config.per_entity < 0:
-        raise ConfigError(f"'per_entity' must not be negative, and is {config.per_entity}")
-    if unknown := sorted(set(config.splits) - set(SPLITS)):
-        raise ConfigError(f"there is no split '{unknown[0]}'; mentions have {', '.join(SPLITS)}")
-    if "dev" in config.splits:
-        raise ConfigError("mentions of the split 'dev' calibrate the linker and cannot be its prototypes")
-    if not config.per_entity and config.names == "none":
-        raise ConfigError("no mined mentions and no names: nothing would be in the index")
-    if config.backend == "torch" and config.precision != "fp32":
-        raise ConfigError("torch encodes in fp32; take '--backend onnx' for int8")
+    def check(self) -> None:
+        """Refuse settings that make no sense together."""
+        if "dev" in self.splits:
+            raise ConfigError("mentions of the split 'dev' calibrate the linker and cannot be its prototypes")
+        if not self.per_entity and self.names == "none":
+            raise ConfigError("no mined mentions and no names: nothing would be in the index")
+        if self.backend == "torch" and self.precision != "fp32":
+            raise ConfigError("torch encodes in fp32; take '--backend onnx' for int8")

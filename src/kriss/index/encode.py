@@ -17,7 +17,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kriss.encoder.session import OnnxEncoder, Precision
+from kriss.encoder.config import Precision
+from kriss.encoder.session import OnnxEncoder
 from kriss.errors import DamagedError
 from kriss.index.prototypes import Prototypes
 from kriss.ontology import Ontology

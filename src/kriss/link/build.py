@@ -9,10 +9,11 @@ from typing import Any
 
 from kriss.artifacts import Artifact, check_target, create, open_artifact
 from kriss.config import to_mapping
-from kriss.encoder.session import PARTS, OnnxEncoder, Precision, onnx_file
+from kriss.encoder.config import Precision
+from kriss.encoder.session import PARTS, OnnxEncoder, onnx_file
 from kriss.encoder.settings import SETTINGS, TOKENIZER
 from kriss.errors import ExistsError, InputError, MissingExtraError
-from kriss.index.config import IndexConfig, check
+from kriss.index.config import IndexConfig
 from kriss.index.encode import Encoding, Progress, blocks_of
 from kriss.index.prototypes import Prototypes, write_prototypes
 from kriss.link.assemble import Assembly
@@ -50,7 +51,6 @@ def build_linker(
 
     Interrupted, it goes on at the last finished block when it is started again with the same input.
     """
-    check(config)
     check_target(out, "linker", force=force)
     if any((out / LEARNED).glob("*")):
         raise ExistsError(

@@ -18,14 +18,15 @@ import numpy as np
 
 from kriss.abbreviations import long_forms
 from kriss.artifacts import Artifact, open_artifact
-from kriss.config import from_mapping, to_mapping
+from kriss.config import changed, from_mapping
 from kriss.documents.bracketed import parse_bracketed
 from kriss.documents.problems import flaw_of
 from kriss.documents.spans import known_entities
-from kriss.encoder.session import OnnxEncoder, Precision
+from kriss.encoder.config import Precision
+from kriss.encoder.session import OnnxEncoder
 from kriss.errors import ConfigError, DamagedError, InputError, UnknownEntityError
 from kriss.link.ahead import one_ahead
-from kriss.link.config import LinkConfig, check
+from kriss.link.config import LinkConfig
 from kriss.link.given import Given, as_mention, encodable, storable
 from kriss.link.learned import Example, Learned, Snapshot, addition, gold_evidence
 from kriss.link.log import Record
@@ -92,11 +93,10 @@ class Linker:
         """Return the same linker with other options; what is in memory is shared."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other._configure(from_mapping(LinkConfig, to_mapping(self.config) | options, "Linker.with_options"))
+        other._configure(changed(self.config, options, "Linker.with_options"))
         return other
 
     def _configure(self, config: LinkConfig) -> None:
-        check(config)
         self.config = config
         folder = self.artifact.path
         if config.rerank and self._reranker is None:

@@ -4,8 +4,3 @@
 
 `mine` does it all, with workers on this machine or, given a `Cluster`, on many.
 """
-
-from kriss.mine.config import MineConfig
-from kriss.mine.run import MineReport, mine
-
-__all__ = ["MineConfig", "MineReport", "mine"]

@@ -11,7 +11,7 @@ from typing import Any
 from kriss.artifacts import check_target, create, describe_inputs
 from kriss.config import to_mapping
 from kriss.documents.sources import Format, detect_format, find_files
-from kriss.errors import ConfigError, InputError, Place
+from kriss.errors import InputError, Place
 from kriss.files import BadRows, read_lines
 from kriss.mine.config import MineConfig
 from kriss.mine.merge import merge_samples, superseded
@@ -65,7 +65,6 @@ def mine(
     goes on where it stopped when it is started again with the same of these. A file larger than
     `shard_bytes` is cut; unless it is given, as far as it takes to keep the workers busy.
     """
-    _check(config)
     engine = engine or Local(workers)
     check_target(out, "mentions", force=force)
     files = find_files(sources)
@@ -110,16 +109,6 @@ def fair_share(files: Sequence[Path], engine: Engine) -> int:
         return SHARD_BYTES
     total = sum(file.stat().st_size for file in files)
     return min(max(total // engine.workers, SHARD_BYTES), _MOST_BYTES)
-
-
-def _check(config: MineConfig) -> None:
-    for name in ("min_length", "per_entity", "per_document", "context"):
-        if getattr(config, name) < 1:
-            raise ConfigError(f"'{name}' must be at least 1, not {getattr(config, name)}")
-    if config.train < 0 or config.dev < 0 or config.train + config.dev > 1:
-        raise ConfigError(
-            f"train ({config.train}) and dev ({config.dev}) are shares of the documents: at most 1 in all"
-        )
 
 
 def _read_ids(path: Path) -> list[str]:

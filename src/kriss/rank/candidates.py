@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from kriss.index.search import Found, first_of_each, no_entities, search_entities
 from kriss.index.search_exact import products
 from kriss.rank.majority import Spoken, spoken_for
-from kriss.rank.parts import Mode, Parts, Scope
+from kriss.rank.mode import Mode
+from kriss.rank.parts import Parts, Scope
 from kriss.rank.queries import Floats, Hidden, Queries
 from kriss.rank.snapshot import Snapshot
 

@@ -17,7 +17,8 @@ from kriss.names import folded
 from kriss.rank.candidates import DEPTH, Candidates, Finder
 from kriss.rank.features import Asked, Floats, ReadsPairs, columns, match, weight_of
 from kriss.rank.majority import Spoken
-from kriss.rank.parts import Mode, Parts, Scope
+from kriss.rank.mode import Mode
+from kriss.rank.parts import Parts, Scope
 from kriss.rank.probability import Logistic
 from kriss.rank.queries import Queries
 from kriss.rank.snapshot import NONE, Snapshot

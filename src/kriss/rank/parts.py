@@ -6,7 +6,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ LEARNED = "learned"
 """Where a linker keeps learned examples; not in the manifest, for it changes."""
 RERANKER = "reranker"
 """Where a linker keeps a re-ranker: an artifact of its own, put in after it was built."""
-Mode = Literal["lazy", "self-supervised", "supervised"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from kriss.encoder.config import Precision
 from kriss.encoder.cross import cross_file
 from kriss.encoder.export import trace
 from kriss.encoder.quantize import quantize
-from kriss.encoder.session import Precision, open_graph
+from kriss.encoder.session import open_graph
 from kriss.encoder.windows import Sequences
 from kriss.errors import DriftError
 from kriss.rerank.first_token import only_first_token

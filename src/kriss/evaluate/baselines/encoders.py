@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from kriss.artifacts import MANIFEST, open_artifact
 from kriss.config import from_mapping, to_mapping
-from kriss.encoder.config import EncoderConfig
-from kriss.encoder.session import OnnxEncoder, Precision, onnx_file
+from kriss.encoder.config import EncoderConfig, Precision
+from kriss.encoder.session import OnnxEncoder, onnx_file
 from kriss.encoder.settings import SETTINGS
 from kriss.encoder.windows import Sequences, Windows
 from kriss.errors import ConfigError, DamagedError, MissingExtraError
