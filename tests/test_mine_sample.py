@@ -18,16 +18,16 @@ Sampled = set[tuple[int, int, int, int]]
 
 
 def sample(
-    documents: list[tuple[str, str, list[tuple[int, int]]]], config: MineConfig, limits: Limits | None = None
+    documents: list[tuple[str, str, list[tuple[int, int]]]], config: MineConfig, limits: list[Limits] | None = None
 ) -> Sampled:
-    """Sample (id, text, [(start, entity)]) documents; every hit is three characters long."""
-    limits = limits or Limits(config.per_entity)
+    """Sample (id, text, [(start, entity)]) documents; every hit is three characters long. Limits are added to."""
+    limits = limits or [Limits.none(config.per_entity)]
     rows = [(number, start, entity) for number, (_, _, hits) in enumerate(documents) for start, entity in hits]
     columns = np.array(rows, dtype=np.int32).reshape(-1, 3)
     hits = Hits(columns[:, 0], columns[:, 1], columns[:, 1] + 3, columns[:, 2])
     texts = Texts.of([name for name, _, _ in documents], Page.of([text for _, text, _ in documents]), config.seed)
-    kept = keep(hits, columns[:, 2], texts, config, limits)
-    limits.add(kept)
+    kept = keep(hits, columns[:, 2], texts, config, limits[-1])
+    limits.append(limits[-1].after(kept))
     entities = columns[kept.index, 2].tolist()
     return set(zip(entities, kept.split.tolist(), kept.number.tolist(), kept.likeness.tolist(), strict=True))
 
@@ -111,7 +111,7 @@ def test_limits_leave_out_only_what_the_whole_would_displace(
     documents: list[tuple[str, str, list[tuple[int, int]]]], cuts: list[int], per_entity: int
 ) -> None:
     config = MineConfig(per_entity=per_entity)
-    limits = Limits(per_entity)
+    limits = [Limits.none(per_entity)]
     edges = [0, *sorted(cuts), len(documents)]
     parts: Sampled = set()
     for start, stop in pairwise(edges):
@@ -122,16 +122,16 @@ def test_limits_leave_out_only_what_the_whole_would_displace(
 def test_limits_spare_the_work_on_what_comes_too_late() -> None:
     config = MineConfig(per_entity=2, train=1.0, dev=0.0)
     documents = [(f"d{i}", f"{'x' * i} aaa {'y' * i}", [(i + 1, 0)]) for i in range(1, 400)]
-    limits = Limits(2)
+    limits = [Limits.none(2)]
     first = sample(documents[:300], config, limits)
     later = sample(documents[300:], config, limits)
     assert len(first) == 2
     assert all(row[2] < max(row[2] for row in first) for row in later)
-    other = limits.copy()
-    sample([("e", "aaa", [(0, 7)]), ("f", "aaa b", [(0, 7)])], config, other)
+    before = limits[-1]
+    sample([("e", "aaa", [(0, 7)]), ("f", "aaa b", [(0, 7)])], config, limits)
     group = np.array([7 * len(SPLITS)])
-    assert limits.admit(group, np.array([2**64 - 1], dtype=np.uint64)).all()
-    assert not other.admit(group, np.array([2**64 - 1], dtype=np.uint64)).any()
+    assert before.admit(group, np.array([2**64 - 1], dtype=np.uint64)).all()
+    assert not limits[-1].admit(group, np.array([2**64 - 1], dtype=np.uint64)).any()
 
 
 def test_splits_follow_the_shares_and_documents_never_cross() -> None:

@@ -32,14 +32,14 @@ from kriss.mine.boundaries import is_word
 from kriss.mine.pages import NOTHING, Hashes, Ints, Stretches, pair
 
 Bytes = NDArray[np.uint8]
-Found = tuple[Ints, Ints, Ints]
+Matches = tuple[Ints, Ints, Ints]
 """Numbers of keys, and where in the text they start and end."""
 
 _BLANK = 32
 _WORD_BYTES = bytes(byte > 127 or is_word(chr(byte)) for byte in range(256))
 _WORD_CODES = np.array([is_word(chr(code)) for code in range(0x3100)])
 _GOES_ON, _HAS_TAIL = 1, 2
-"""What is told of a node: some key has a further word; some key ends with a tail here."""
+"""Flags of a node: some key has a further word; some key ends with a tail here."""
 
 
 def beyond_ascii(data: Bytes) -> Iterator[tuple[int, Ints, NDArray[np.int32]]]:
@@ -126,14 +126,14 @@ def _lowest(hashes: Hashes) -> Bytes:
 class Nodes:
     """Nodes in the order of their hashes, with a table of where each run of highest bits begins."""
 
-    def __init__(self, hashes: Hashes, number: NDArray[np.int32], told: Bytes) -> None:
+    def __init__(self, hashes: Hashes, number: NDArray[np.int32], flags: Bytes) -> None:
         order = np.argsort(hashes)
         hashes = hashes[order]
         heads = np.flatnonzero(np.concatenate(([True], hashes[1:] != hashes[:-1])))
         self._hashes = hashes[heads]
         self.number = np.maximum.reduceat(number[order], heads)
         """The key that ends at each node, or -1."""
-        self.told = np.bitwise_or.reduceat(told[order], heads)
+        self.flags = np.bitwise_or.reduceat(flags[order], heads)
         bits = max(len(heads).bit_length(), 8)
         self._shift = np.uint64(64 - bits)
         count = np.bincount((self._hashes >> self._shift).view(np.int64), minlength=1 << bits)
@@ -173,7 +173,7 @@ class Lookup:
         pairs = word[(count > 1) & (lead == 0)]
         self._pairs = Filter(pair(hashes[pairs], hashes[pairs + 1]))
 
-    def find(self, keyed: bytearray) -> Found:
+    def find(self, keyed: bytearray) -> Matches:
         """Return where keys stand in a keyed text, as whole words after a blank."""
         words = Words.of(keyed)
         hashes = words.hashed(NOTHING, words.first, words.last)
@@ -203,7 +203,9 @@ class Lookup:
         start, word = np.concatenate(starts), np.concatenate(firsts)
         return start, word, words.hashed(NOTHING, start, words.last[word])
 
-    def _walk(self, words: Words, start: Ints, word: Ints, hashes: Hashes, *, goes_on: bool = True) -> Iterator[Found]:
+    def _walk(
+        self, words: Words, start: Ints, word: Ints, hashes: Hashes, *, goes_on: bool = True
+    ) -> Iterator[Matches]:
         """Yield keys that start at some places, and end with a certain word or, if it goes on, with a later one.
 
         The hashes are those of the text from each start to the end of that word.
@@ -211,18 +213,18 @@ class Lookup:
         while len(start):
             rows, node = self._nodes.find(hashes)
             start, word, hashes = start[rows], word[rows], hashes[rows]
-            last, number, told = words.last[word], self._nodes.number[node], self._nodes.told[node]
+            last, number, flags = words.last[word], self._nodes.number[node], self._nodes.flags[node]
             ends = np.flatnonzero(number >= 0)
             yield number[ends], start[ends], last[ends]
-            tailed = np.flatnonzero((told & _HAS_TAIL > 0) & (words.gaps[word + 1] > 1))
+            tailed = np.flatnonzero((flags & _HAS_TAIL > 0) & (words.gaps[word + 1] > 1))
             yield from self._with_tails(words, start[tailed], word[tailed], hashes[tailed])
             if not goes_on:
                 return
-            on = np.flatnonzero((told & _GOES_ON > 0) & (word + 1 < len(words.last)))
+            on = np.flatnonzero((flags & _GOES_ON > 0) & (word + 1 < len(words.last)))
             start, word = start[on], word[on] + 1
             hashes = words.hashed(hashes[on], last[on], words.last[word])
 
-    def _with_tails(self, words: Words, start: Ints, word: Ints, hashes: Hashes) -> Iterator[Found]:
+    def _with_tails(self, words: Words, start: Ints, word: Ints, hashes: Hashes) -> Iterator[Matches]:
         """Yield keys with a tail, which leaves at least a byte before the next word or the end of the text."""
         for size in self._tails:
             room = np.flatnonzero(words.gaps[word + 1] > size)
@@ -249,11 +251,11 @@ def _laid_out(words: Words, at: Ints, end: Ints, word: Ints, count: Ints) -> tup
         parts.append((words.hashed(hashes[tail], last[tail], end[tail]), key[tail], np.zeros_like(tail)))
         tails.update((end[tail] - last[tail]).tolist())
         key, at, end, word, count, hashes = (part[~final] for part in (key, last, end, word + 1, count - 1, hashes))
-    hashes, number, told = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Nodes(hashes, number.astype(np.int32), told.astype(np.uint8)), sorted(tails)
+    hashes, number, flags = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Nodes(hashes, number.astype(np.int32), flags.astype(np.uint8)), sorted(tails)
 
 
-def _joined(parts: list[Found]) -> Found:
+def _joined(parts: list[Matches]) -> Matches:
     none = np.zeros(0, dtype=np.int64)
     number, start, end = (np.concatenate(column) for column in zip((none, none, none), *parts, strict=True))
     return number, start, end

@@ -107,6 +107,7 @@ class Kept:
         return (self.group % len(SPLITS)).astype(np.int8)
 
 
+@dataclass(frozen=True, slots=True)
 class Limits:
     """The largest number that can still matter, for each group (entity and split) with a full sample.
 
@@ -114,43 +115,38 @@ class Limits:
     in any sample of a whole that these are part of: it needs no context, and no place on disk.
     """
 
-    def __init__(self, per_entity: int) -> None:
-        self._most = per_entity
-        self._group: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self._number: Uint64 = np.zeros(0, dtype=np.uint64)
-        self._likeness = self._number
-        self._full, self._limit = self._group, self._number
+    per_entity: int
+    group: NDArray[np.int64]
+    number: Uint64
+    likeness: Uint64
+    full: NDArray[np.int64]
+    limit: Uint64
 
-    def copy(self) -> Limits:
-        """Return limits that can be added to without changing these."""
-        other = Limits(self._most)
-        other.become(self)
-        return other
+    @classmethod
+    def none(cls, per_entity: int) -> Limits:
+        """Return limits that admit every hit."""
+        no_group, no_number = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64)
+        return cls(per_entity, no_group, no_number, no_number, no_group, no_number)
 
-    def become(self, other: Limits) -> None:
-        """Take over other limits; arrays are never changed, so both may hold the same."""
-        self._group, self._number, self._likeness = other._group, other._number, other._likeness
-        self._full, self._limit = other._full, other._limit
-
-    def add(self, kept: Kept) -> None:
-        """Take account of a sample."""
-        group = np.concatenate((self._group, kept.group))
-        number = np.concatenate((self._number, kept.number))
-        likeness = np.concatenate((self._likeness, kept.likeness))
+    def after(self, kept: Kept) -> Limits:
+        """Return the limits that hold after one more sample."""
+        group = np.concatenate((self.group, kept.group))
+        number = np.concatenate((self.number, kept.number))
+        likeness = np.concatenate((self.likeness, kept.likeness))
         order = _in_order(group, number)
         order = order[_earlier(likeness[order], group[order]) == 0]
         rank = _rank(group[order])
-        order, rank = order[rank < self._most], rank[rank < self._most]
-        self._group, self._number, self._likeness = group[order], number[order], likeness[order]
-        last = rank == self._most - 1
-        self._full, self._limit = self._group[last], self._number[last]
+        order, rank = order[rank < self.per_entity], rank[rank < self.per_entity]
+        group, number, likeness = group[order], number[order], likeness[order]
+        last = rank == self.per_entity - 1
+        return Limits(self.per_entity, group, number, likeness, group[last], number[last])
 
     def admit(self, group: NDArray[np.int64], number: Uint64) -> NDArray[np.bool_]:
         """Tell which hits can still matter."""
-        if not len(self._full):
+        if not len(self.full):
             return np.ones(len(group), dtype=bool)
-        at = np.minimum(np.searchsorted(self._full, group), len(self._full) - 1)
-        admitted: NDArray[np.bool_] = (self._full[at] != group) | (number <= self._limit[at])
+        at = np.minimum(np.searchsorted(self.full, group), len(self.full) - 1)
+        admitted: NDArray[np.bool_] = (self.full[at] != group) | (number <= self.limit[at])
         return admitted
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from kriss.documents.problems import Deleted, Problems
 from kriss.documents.readers import read_documents
@@ -20,7 +22,7 @@ from kriss.mine.matcher import Hits, Matcher
 from kriss.mine.merge import CONTEXTS, CONTEXTS_FILE
 from kriss.mine.names import Names
 from kriss.mine.pages import Page
-from kriss.mine.sample import Limits, Texts, keep
+from kriss.mine.sample import Kept, Limits, Texts, keep
 from kriss.ontology.arrowfile import key_of
 from kriss.records import Document
 
@@ -35,7 +37,7 @@ CANDIDATES = pa.schema(
         ("start", pa.int32()),
     ]
 )
-"""What decides which candidates remain; the rest of their rows is in `contexts`."""
+"""What decides which candidates remain; the rest of their rows is in the contexts."""
 FORMS = pa.schema([("surface", pa.string()), ("entity", pa.int32()), ("hits", pa.int64())])
 DOCUMENTS = pa.schema([("key", pa.uint64()), ("ordinal", pa.int64()), ("deleted", pa.bool_())])
 _AT_ONCE = 2 << 20
@@ -45,6 +47,7 @@ _ROUND = 128 << 20
 _CUT = 1 << 14
 """Rows whose contexts are cut and written at once: few, so that the memory for it is used again and again."""
 _SUMMARY = "summary.json"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,80 +98,97 @@ class Mining:
     excluded: frozenset[str]
     skip_bad_files: bool
 
-    def open(self) -> Callable[[Shard, Path], dict[str, int]]:
-        """Build the tables of names; return what mines a shard into a folder.
-
-        What one shard has shown to be beyond the sample is left out of the next ones in the same process.
-        """
-        miner = Miner(self.config, Matcher(Names(self.names, self.config)), self.excluded)
-        limits = Limits(self.config.per_entity)
-
-        def mine_shard(shard: Shard, folder: Path) -> dict[str, int]:
-            folder.mkdir()
-            known = limits.copy()
-            try:
-                summary = miner.mine(shard, folder, known)
-            except InputError as error:
-                if not self.skip_bad_files:
-                    raise
-                summary = _nothing(folder, str(error))
-            (folder / _SUMMARY).write_text(json.dumps(asdict(summary)), encoding="utf-8")
-            # Only what is certain to count may rule out hits elsewhere; a record of PubMed may yet be replaced.
-            if not summary.bad_file and detect_format(shard.file) is not Format.PUBMED:
-                limits.become(known)
-            return {"documents": summary.documents, "characters": summary.characters, "hits": summary.hits}
-
-        return mine_shard
+    def open(self) -> Miner:
+        """Build the tables of names."""
+        return Miner(self, Matcher(Names(self.names, self.config)))
 
 
-def _nothing(folder: Path, bad_file: str) -> Summary:
-    """Write the result of a file that cannot be read."""
-    for name, schema in (("candidates", CANDIDATES), ("forms", FORMS), ("documents", DOCUMENTS)):
-        pq.write_table(schema.empty_table(), folder / f"{name}.parquet")
-    with pa.ipc.new_file(folder / CONTEXTS_FILE, CONTEXTS):
-        pass
-    return Summary(bad_file=bad_file)
-
-
-@dataclass(frozen=True, slots=True)
 class Miner:
-    """Reads, matches, samples and writes."""
+    """Mines one shard after the other, each into a folder of its own.
 
-    config: MineConfig
-    matcher: Matcher
-    excluded: frozenset[str]
+    What one shard has shown to be beyond the sample is left out of the next ones that the same process mines.
+    """
 
-    def mine(self, shard: Shard, folder: Path, limits: Limits) -> Summary:
-        """Mine a shard into a folder; bring the limits up to date."""
+    def __init__(self, job: Mining, matcher: Matcher) -> None:
+        self._job = job
+        self._config = job.config
+        self._matcher = matcher
+        self._limits = Limits.none(job.config.per_entity)
+
+    def __call__(self, shard: Shard, folder: Path) -> dict[str, int]:
+        """Mine a shard; return what a progress bar shows."""
+        folder.mkdir()
         problems, summary = Problems(), Summary()
+        versions: list[tuple[int, int, bool]] = []
+        try:
+            limits = self._write(_wanted(shard, self._job.excluded, problems, summary, versions), folder, summary)
+        except InputError as error:
+            if not self._job.skip_bad_files:
+                raise
+            problems, summary = Problems(), Summary(bad_file=str(error))
+            versions = []
+            limits = self._write(iter(()), folder, summary)
+        # Only what is certain to count may rule out hits elsewhere; a record of PubMed may yet be replaced.
+        if not summary.bad_file and detect_format(shard.file) is not Format.PUBMED:
+            self._limits = limits
+        columns = zip(*versions, strict=True) if versions else ([], [], [])
+        pq.write_table(pa.table(list(columns), schema=DOCUMENTS), folder / "documents.parquet", compression="zstd")
+        summary.bad_documents, summary.shown = problems.count, list(problems.shown)
+        (folder / _SUMMARY).write_text(json.dumps(asdict(summary)), encoding="utf-8")
+        return {"documents": summary.documents, "characters": summary.characters, "hits": summary.hits}
+
+    def _write(self, documents: Iterator[Document], folder: Path, summary: Summary) -> Limits:
+        """Write what is found and kept in the documents; return the limits that they leave."""
+        forms, limits = self._matcher.names.forms, self._limits
         counts = np.zeros(0, dtype=np.int64)
-        keys: list[tuple[int, int, bool]] = []
-        forms = self.matcher.names.forms
         plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
         with (
             pq.ParquetWriter(folder / "candidates.parquet", CANDIDATES, **plain) as writer,
             pa.OSFile(str(folder / CONTEXTS_FILE), "wb") as sink,
             pa.ipc.new_file(sink, CONTEXTS) as contexts,
         ):
-            for found in _rounds(_wanted(shard, self.excluded, problems, summary, keys), self.matcher, summary):
+            searched = self._searched(documents, summary)
+            for found in map(Searched.joined, _grouped(searched, lambda part: len(part.page.data), _ROUND)):
                 more = np.bincount(found.hits.form, minlength=len(forms.surface))
                 more[: len(counts)] += counts
                 counts = more
-                candidates, batches = _sample(found, self.matcher, self.config, limits)
-                writer.write_batch(candidates)
-                for batch in batches:
+                texts = Texts.of(found.ids, found.page, self._config.seed)
+                entities = np.array(forms.entity, dtype=np.int32)[found.hits.form]
+                kept = keep(found.hits, entities, texts, self._config, limits)
+                limits = limits.after(kept)
+                writer.write_batch(_candidates(found, kept, entities, texts))
+                for batch in self._contexts(found, kept):
                     contexts.write_batch(batch)
-        summary.bad_documents, summary.shown = problems.count, list(problems.shown)
         met = np.flatnonzero(counts)
         surfaces = [forms.surface[form] for form in met.tolist()]
         entities = np.array(forms.entity, dtype=np.int32)[met]
         pq.write_table(pa.table([surfaces, entities, counts[met]], FORMS), folder / "forms.parquet", compression="lz4")
-        pq.write_table(_table(keys, DOCUMENTS), folder / "documents.parquet", compression="zstd")
-        return summary
+        return limits
+
+    def _searched(self, documents: Iterator[Document], summary: Summary) -> Iterator[Searched]:
+        for batch in _grouped(documents, lambda document: len(document.text), _AT_ONCE):
+            page = Page.of([document.text for document in batch])
+            hits = self._matcher.find_in(page)
+            summary.documents += len(batch)
+            summary.characters += sum(len(document.text) for document in batch)
+            summary.hits += len(hits)
+            yield Searched([document.id for document in batch], page, hits)
+
+    def _contexts(self, found: Searched, kept: Kept) -> Iterator[pa.RecordBatch]:
+        """Yield the contexts of the hits that are kept, which are cut a part at a time."""
+        hits, page, index = found.hits, found.page, kept.index
+        preferred = np.array(self._matcher.names.forms.preferred, dtype=bool)[hits.form[index]]
+        end = hits.end[index]
+        edges = page.around(hits.document[index], hits.start[index], end, self._config.context)
+        for at in range(0, len(index), _CUT):
+            part = slice(at, at + _CUT)
+            left, first, last, right = (edge[part] for edge in edges)
+            cuts = page.cut(first, last), page.cut(left, first), page.cut(last, right)
+            yield pa.record_batch([end[part], cuts[0], preferred[part], *cuts[1:]], schema=CONTEXTS)
 
 
 def _wanted(
-    shard: Shard, excluded: frozenset[str], problems: Problems, summary: Summary, keys: list[tuple[int, int, bool]]
+    shard: Shard, excluded: frozenset[str], problems: Problems, summary: Summary, versions: list[tuple[int, int, bool]]
 ) -> Iterator[Document]:
     """Yield the documents to search; note which PubMed records, and which deletions, the shard holds.
 
@@ -184,26 +204,26 @@ def _wanted(
         summary.superseded = sum(isinstance(record, Document) for record in held) - len(latest)
     for record in records:
         if isinstance(record, Deleted):
-            keys.append((key_of(record.id), -1, True))
+            versions.append((key_of(record.id), -1, True))
         elif record.id in excluded:
             summary.excluded += 1
         else:
             if is_pubmed:
-                keys.append((key_of(record.id), record.ordinal, False))
+                versions.append((key_of(record.id), record.ordinal, False))
             if record.ordinal not in drop:
                 yield record
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What was found in as much text as is sampled at once."""
+class Searched:
+    """Documents and what was found in them."""
 
     ids: list[str]
     page: Page
     hits: Hits
 
     @classmethod
-    def joined(cls, parts: Sequence[Found]) -> Found:
+    def joined(cls, parts: Sequence[Searched]) -> Searched:
         """Return several as one."""
         return cls(
             [name for part in parts for name in part.ids],
@@ -212,74 +232,24 @@ class Found:
         )
 
 
-def _rounds(documents: Iterator[Document], matcher: Matcher, summary: Summary) -> Iterator[Found]:
-    """Search the documents; yield what was found in as many of them as memory should hold."""
-    held: list[Found] = []
-    for batch in _batches(documents):
-        page = Page.of([document.text for document in batch])
-        hits = matcher.find_in(page)
-        held.append(Found([document.id for document in batch], page, hits))
-        size = sum(len(document.text) for document in batch)
-        summary.documents += len(batch)
-        summary.characters += size
-        summary.hits += len(hits)
-        if sum(len(found.page.data) for found in held) >= _ROUND:
-            yield Found.joined(held)
-            held = []
-    if held:
-        yield Found.joined(held)
+def _candidates(found: Searched, kept: Kept, entities: NDArray[np.int32], texts: Texts) -> pa.RecordBatch:
+    """Return what the merge decides by, for the hits that are kept."""
+    index = kept.index
+    document = found.hits.document[index]
+    ids = pa.array(found.ids, pa.string()).take(pa.array(document))
+    columns = [entities[index], kept.split, kept.number, kept.likeness, texts.version[document], ids]
+    return pa.record_batch([*columns, found.hits.start[index]], schema=CANDIDATES)
 
 
-def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
-    """Yield as many documents at a time as are searched at once."""
-    held: list[Document] = []
-    size = 0
-    for document in documents:
-        held.append(document)
-        size += len(document.text)
-        if size >= _AT_ONCE:
+def _grouped(items: Iterable[T], size: Callable[[T], int], enough: int) -> Iterator[list[T]]:
+    """Yield as many items at a time as make up a size."""
+    held: list[T] = []
+    total = 0
+    for item in items:
+        held.append(item)
+        total += size(item)
+        if total >= enough:
             yield held
-            held, size = [], 0
+            held, total = [], 0
     if held:
         yield held
-
-
-def _sample(
-    found: Found, matcher: Matcher, config: MineConfig, limits: Limits
-) -> tuple[pa.RecordBatch, Iterator[pa.RecordBatch]]:
-    """Return the rows of the hits that are kept, and their contexts, which are cut a part at a time."""
-    forms, hits, page = matcher.names.forms, found.hits, found.page
-    texts = Texts.of(found.ids, page, config.seed)
-    entities = np.array(forms.entity, dtype=np.int32)[hits.form]
-    kept = keep(hits, entities, texts, config, limits)
-    limits.add(kept)
-    index = kept.index
-    document, start, end = hits.document[index], hits.start[index], hits.end[index]
-    ids = pa.array(found.ids, pa.string()).take(pa.array(document))
-    version = texts.version[document]
-    candidates = (entities[index], kept.split, kept.number, kept.likeness, version, ids, start)
-    preferred = np.array(forms.preferred, dtype=bool)[hits.form[index]]
-    edges = page.around(document, start, end, config.context)
-
-    def contexts() -> Iterator[pa.RecordBatch]:
-        for at in range(0, len(index), _CUT):
-            part = slice(at, at + _CUT)
-            left, first, last, right = (edge[part] for edge in edges)
-            cuts = page.cut(first, last), page.cut(left, first), page.cut(last, right)
-            yield _batch((end[part], cuts[0], preferred[part], *cuts[1:]), CONTEXTS)
-
-    return _batch(candidates, CANDIDATES), contexts()
-
-
-def _batch(columns: Sequence[object], schema: pa.Schema) -> pa.RecordBatch:
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    return pa.record_batch(arrays, schema=schema)
-
-
-def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
-    if not rows:
-        return schema.empty_table()
-    columns = zip(*rows, strict=True)
-    return pa.table(
-        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
-    )
