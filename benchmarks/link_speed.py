@@ -109,9 +109,10 @@ def step_peer(given: dict[str, Any]) -> dict[str, Any]:
 
 def step_learn(given: dict[str, Any]) -> dict[str, Any]:
     """Time bare encoding, then learning the same mentions as examples of entities in turn."""
+    from kriss.rank.query import Remembering, query_vectors
+
     from kriss import Linker
     from kriss.link.learn import learn
-    from kriss.rank.query import Remembering, query_vectors
 
     folder = Path(given["work"]) / "taught"
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,11 +1,11 @@
 """QuickUMLS on names and mentions that it is given.
 
-    python quickumls_link.py RRF QUERIES ANSWERS
+    python quickumls_link.py RRF MENTIONS ANSWERS
 
 Run by the Python of `quickumls/requirements.txt`. RRF is a folder with MRCONSO.RRF and MRSTY.RRF, which its own
-installer reads; QUERIES and ANSWERS are the JSON lines of `export.py`. It is asked for all candidates of the
-mention's surface (`best_match=False`), with its defaults of Jaccard similarity, a threshold of 0.7 and at least
-3 characters, and all semantic types accepted. Otherwise than by default:
+installer reads; MENTIONS and ANSWERS are the JSON lines of `baselines/packages.py`. It is asked for all candidates
+of the mention's surface (`best_match=False`), with its defaults of Jaccard similarity, a threshold of 0.7 and at
+least 3 characters, and all semantic types accepted. Otherwise than by default:
 
 - it is installed with `-L` and `-U`, so that neither case nor accents keep a name from matching;
 - its n-grams have up to 30 tokens: with its default of 5, a longer mention could not match as a whole;

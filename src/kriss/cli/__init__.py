@@ -14,7 +14,6 @@ from typing import Annotated
 import typer
 
 from kriss import __version__
-from kriss.cli.baseline import app as baseline_app
 from kriss.cli.datasets import datasets
 from kriss.cli.download import app as download_app
 from kriss.cli.evaluate import evaluate
@@ -50,7 +49,6 @@ app.command()(datasets)
 app.command()(evaluate)
 app.command("run")(run_stages)
 app.add_typer(learn_app, name="learn")
-app.add_typer(baseline_app, name="baseline")
 
 
 def _show_version(value: bool) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.peers import export, quickumls_link, scispacy_link
+from benchmarks.baselines import packages
+from benchmarks.baselines.queries import Query, queries
+from benchmarks.peers import quickumls_link, scispacy_link
 from scipy import sparse
 
 from kriss.evaluate.predictions import read_predictions, write_predictions
@@ -48,13 +50,13 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 def test_names_for_scispacy_are_all_there(ontology: Ontology, tmp_path: Path) -> None:
-    export.write_names(tmp_path / "names.jsonl", ontology)
+    packages.write_names(tmp_path / "names.jsonl", ontology)
     found = {row["concept_id"]: (row["canonical_name"], *row["aliases"]) for row in rows_of(tmp_path / "names.jsonl")}
     assert found == {entity.id: entity.names for entity in ontology}
 
 
 def test_names_for_quickumls_are_all_there(ontology: Ontology, tmp_path: Path) -> None:
-    export.write_rrf(tmp_path, ontology)
+    packages.write_rrf(tmp_path, ontology)
     lines = (tmp_path / "MRCONSO.RRF").read_text(encoding="utf-8").splitlines()
     assert all(line.endswith("|") and line.count("|") == len(COLUMNS) for line in lines)
     rows = [dict(zip(COLUMNS, line.split("|"), strict=False)) for line in lines]
@@ -66,31 +68,19 @@ def test_names_for_quickumls_are_all_there(ontology: Ontology, tmp_path: Path) -
 
 
 def test_a_name_that_an_entity_has_twice_is_written_once(tmp_path: Path) -> None:
-    export.write_rrf(tmp_path, [Entity("1", "Gout", ("gout", "Gout"))])
+    packages.write_rrf(tmp_path, [Entity("1", "Gout", ("gout", "Gout"))])
     assert len((tmp_path / "MRCONSO.RRF").read_text(encoding="utf-8").splitlines()) == 2
 
 
-def test_queries_tell_no_entity_and_have_each_place_once(tmp_path: Path) -> None:
-    asked = export.queries([DOCUMENT, DOCUMENT])
-    assert [(one.start, one.surface) for one in asked] == [(0, "Huntington disease"), (20, "HD"), (28, "breast cancer")]
-    export.write_queries(tmp_path / "queries.jsonl", asked)
-    rows = rows_of(tmp_path / "queries.jsonl")
-    assert [export.Query(**row) for row in rows] == asked
-    assert {row["text"] for row in rows} == {TEXT}
-    assert "D006816" not in (tmp_path / "queries.jsonl").read_text(encoding="utf-8")
+def test_mentions_tell_no_entity_and_come_once(tmp_path: Path) -> None:
+    packages.write_mentions(tmp_path / "mentions.jsonl", queries([DOCUMENT, DOCUMENT]))
+    rows = rows_of(tmp_path / "mentions.jsonl")
+    assert rows == [{"surface": "Huntington disease"}, {"surface": "HD"}, {"surface": "breast cancer"}]
 
 
-def test_gold_is_read_by_type(tmp_path: Path) -> None:
-    marks = [{"start": s.start, "end": s.end, "entities": list(s.entities), "type": s.type} for s in DOCUMENT.spans[:3]]
-    path = write_jsonl(tmp_path / "gold.jsonl", {"id": "7", "text": TEXT, "mentions": marks})
-    assert [one.start for one in export.queries(export.read_gold(str(path)))] == [0, 20, 28]
-    assert [one.start for one in export.queries(export.read_gold(str(path), ["Cancer"]))] == [28]
-    assert export.queries(export.read_gold(str(path), ["Gene"])) == []
-
-
-def test_a_part_of_a_document_is_asked_by_its_place_in_the_whole() -> None:
-    [one] = export.queries([Document("7", "the gout", (Span(4, 8, ("D006073",)),), offset=100)])
-    assert (one.start, one.end, one.text[one.start - one.offset : one.end - one.offset]) == (104, 108, "gout")
+def of(count: int) -> list[Query]:
+    """Return queries of one letter each."""
+    return queries([Document("7", "x" * count, tuple(Span(at, at + 1, ("D0",)) for at in range(count)))])
 
 
 def brute_force(candidates: list[dict[str, Any]], above: float) -> tuple[set[str], list[str]]:
@@ -109,7 +99,7 @@ def brute_force(candidates: list[dict[str, Any]], above: float) -> tuple[set[str
 
 def test_predictions_are_those_of_brute_force(tmp_path: Path) -> None:
     draw = random.Random(7)
-    asked = [export.Query("7", number, number + 1, "x", "x") for number in range(300)]
+    asked = of(300)
     answers = [
         [
             {
@@ -123,26 +113,26 @@ def test_predictions_are_those_of_brute_force(tmp_path: Path) -> None:
         for _ in asked
     ]
     out = tmp_path / "predictions.jsonl.gz"
-    assert write_predictions(out, export.predictions(asked, answers, 0.5)) == 300
+    assert write_predictions(out, packages.predictions(asked, answers, 0.5)) == 300
     found = read_predictions(out)
     for query, candidates in zip(asked, answers, strict=True):
-        one = found[query.document, query.start, query.end]
+        one = found[query.gold.key]
         answer, order = brute_force(candidates, 0.5)
         assert (set(one.entities), [scored.entity for scored in one.candidates]) == (answer, order)
 
 
 def test_a_tie_stays_one_and_the_list_ends_at_64() -> None:
-    asked = [export.Query("7", 0, 1, "x", "x")]
+    asked = of(1)
     alike = [{"entity": f"D{n:03}", "score": 0.9 + n % 2 * 1e-8, "name": "x"} for n in range(70)]
-    [one] = export.predictions(asked, [alike])
+    [one] = packages.predictions(asked, [alike])
     assert (len(one.entities), len(one.candidates)) == (70, 64)
-    [none] = export.predictions(asked, [[]])
+    [none] = packages.predictions(asked, [[]])
     assert (none.entities, none.candidates) == ((), ())
 
 
 def test_answers_must_be_as_many_as_queries() -> None:
     with pytest.raises(ValueError, match="zip"):
-        list(export.predictions([export.Query("7", 0, 1, "x", "x")], []))
+        list(packages.predictions(of(1), []))
 
 
 def test_an_entity_of_quickumls_counts_by_the_match_that_covers_most() -> None:
@@ -159,7 +149,7 @@ def test_an_entity_of_quickumls_counts_by_the_match_that_covers_most() -> None:
         "D2": (6 / 13, 0.8, "7-13"),
         "D3": (1.0, 0.9, "0-13"),
     }
-    [one] = export.predictions([export.Query("7", 0, 13, "breast cancer", "")], [list(rows.values())])
+    [one] = packages.predictions(of(1), [list(rows.values())])
     assert one.entities == ("D1", "D3")
 
 

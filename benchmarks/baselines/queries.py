@@ -1,4 +1,4 @@
-"""What every baseline is asked, and how it answers: ties stay ties, so that no order of ids decides for it."""
+"""What every baseline is given, and how it answers: ties stay ties, so that no order of ids decides for it."""
 
 from __future__ import annotations
 
@@ -19,25 +19,27 @@ TIE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A mention of gold, in its text."""
+    """A mention of gold, in its document. What gold says it means is not to be looked at when linking."""
 
     gold: GoldMention
-    mention: Excerpt
-    """With the long form in its place, if its document defines it as an abbreviation and this was asked for."""
+    mention: Mention
+    excerpt: Excerpt
+    """What is encoded: with the long form in the mention's place where abbreviations are read."""
 
 
 def queries(documents: Iterable[Document], *, abbreviations: bool = False) -> list[Query]:
-    """Return the mentions that are scored, in the order of gold; what gold says they mean is not to be looked at."""
+    """Return the mentions that are scored, in the order of gold; abbreviations are read as their document says."""
     documents = list(documents)
-    mentions: dict[Key, Excerpt] = {}
+    found: dict[Key, tuple[Mention, Excerpt]] = {}
     for document in documents:
-        found = defined_in(document.text) if abbreviations else {}
+        defined = defined_in(document.text) if abbreviations else {}
         for span in document.spans:
-            mention = Mention(document, span.start, span.end).excerpt()
-            long = expand(mention.surface, found)
+            mention = Mention(document, span.start, span.end)
+            excerpt = mention.excerpt()
+            long = expand(mention.surface, defined)
             key = (document.id, document.offset + span.start, document.offset + span.end)
-            mentions.setdefault(key, replace(mention, surface=long) if long else mention)
-    return [Query(gold, mentions[gold.key]) for gold in gold_mentions(documents)]
+            found.setdefault(key, (mention, replace(excerpt, surface=long) if long else excerpt))
+    return [Query(gold, *found[gold.key]) for gold in gold_mentions(documents)]
 
 
 def answer(query: Query, ranked: Sequence[Scored]) -> Prediction:
