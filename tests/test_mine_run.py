@@ -143,7 +143,7 @@ def test_killed_at_random_moments_it_ends_in_the_same_bytes(
     command += ["--out", str(out), "--workers", "2"]
     draw = random.Random(11)
     kills = 0
-    for _ in range(8):
+    for _ in range(5):
         process = subprocess.Popen(
             command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
         )

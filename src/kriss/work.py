@@ -225,8 +225,9 @@ def _beside(job: Job[P], folder: Path, workers: int) -> Iterator[Make[P]]:
         answer()
         yield make
     finally:
+        process.kill()  # which ends its forks; without a word, for it may be busy opening the job
         with suppress(BrokenPipeError):
-            requests.close()  # which ends it, and that ends its forks
+            requests.close()
         while answers.read(1 << 16):  # until the last of them is gone
             pass
         answers.close()
@@ -235,6 +236,7 @@ def _beside(job: Job[P], folder: Path, workers: int) -> Iterator[Make[P]]:
 
 def serve() -> None:
     """Be the process that `_beside` starts: it lives no longer than its parent, and its forks no longer than it."""
+    global _write
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what is printed must not come between the answers
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which then ends this
@@ -251,8 +253,8 @@ def serve() -> None:
 
     with suppress(EOFError):
         job, folder, workers = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our own parent
-        _Opened.write = _attempt(job.open, folder)
-        answer(_Opened.write if isinstance(_Opened.write, Exception) else "ready")
+        _write = _attempt(job.open, folder)
+        answer(_write if isinstance(_write, Exception) else "ready")
         gc.freeze()
         gc.set_threshold(_ALLOCATIONS)
         pool = ProcessPoolExecutor(workers, get_context("fork"), initializer=_end_with_parent)
@@ -262,14 +264,12 @@ def serve() -> None:
     os._exit(0)  # at once: what is in work is lost, and tidying takes a while
 
 
-class _Opened:
-    """The job as this process has opened it, for its forks."""
-
-    write: Any
+_write: Any = None
+"""The job as this process has opened it, for its forks."""
 
 
 def _make(piece: Piece, folder: Path) -> object:
-    return _attempt(lambda: (piece, _written(folder / piece.name, partial(_Opened.write, piece))), folder)
+    return _attempt(lambda: (piece, _written(folder / piece.name, partial(_write, piece))), folder)
 
 
 def _end_with_parent() -> None:
@@ -336,19 +336,14 @@ class Node:
     """What runs on a node of a cluster; when it is killed, its workers end."""
 
     def __init__(self, job: Job[Any], folder: Path, workers: int) -> None:
-        self._start = partial(Local(workers).start, job, folder)
         self._folder = folder
-        self._stack = ExitStack()
-        self._started: Make[Any] | None = None
+        self._context = Local(workers).start(job, folder)
+        self._make = _attempt(self._context.__enter__, folder)
 
     def make(self, pieces: Sequence[Piece]) -> list[tuple[Piece, Figures]] | Exception:
         """Make pieces; return an error rather than raise it, which Ray would wrap."""
-        return _attempt(lambda: list(self._local()(pieces)), self._folder)
-
-    def _local(self) -> Make[Any]:
-        if not self._started:
-            self._started = self._stack.enter_context(self._start())
-        return self._started
+        make = self._make
+        return make if isinstance(make, Exception) else _attempt(lambda: list(make(pieces)), self._folder)
 
 
 def _placed(ray: Any, node: dict[str, Any]) -> Any:  # noqa: ANN401 - Ray's handles have no type

@@ -118,7 +118,7 @@ def names(
 
     from kriss.cli.console import listing, output
     from kriss.mine.names import Names, Verdict, write_names
-    from kriss.mine.report import judge_names
+    from kriss.mine.report import judged
     from kriss.ontology import Ontology
 
     config = _config(aliases=aliases, casing=casing, min_length=min_length)
@@ -127,8 +127,8 @@ def names(
         found: dict[Verdict, list[str]] = {verdict: [] for verdict in Verdict}
         for name, verdict in write_names(loaded.names_table(), config, Path(folder)):
             found[verdict].append(name)
-        for judged in judge_names(Names(Path(folder), config)):
-            found[judged.verdict].append(judged.name)
+        for name, verdict in judged(Names(Path(folder), config)):
+            found[verdict].append(name)
     draw = random.Random(0)  # noqa: S311 - not a secret
     rows = []
     for verdict, listed in reversed(found.items()):
@@ -173,12 +173,12 @@ def report(
         for surface, entity, hits in found.forms
     ]
     console.print(listing("the most frequent forms", ["form", "entity", "hits"], frequent, figures_in=2))
-    for number, example in enumerate(examples(folder, sample, seed), start=1):
-        name = f" {known[example.entity].name}" if known else ""
+    for number, (entity, document, text) in enumerate(examples(folder, sample, seed), start=1):
+        name = f" {known[entity].name}" if known else ""
         line = Text(f"{number:>4}  ", style="dim")
-        line.append(f"{example.entity}{name}", style="bold").append(f"  [{example.document}]\n      ", style="dim")
-        line.append(" ".join(example.left[-160:].split()) + " ")
-        line.append(f"[[{example.surface}]]", style="bold reverse").append(" " + " ".join(example.right[:160].split()))
+        line.append(f"{entity}{name}", style="bold").append(f"  [{document}]\n      ", style="dim")
+        line.append(" ".join(text.left[-160:].split()) + " ")
+        line.append(f"[[{text.surface}]]", style="bold reverse").append(" " + " ".join(text.right[:160].split()))
         console.print(line)
 
 

@@ -2,5 +2,5 @@
 
     text ──► readers ──► matcher (names, casing, boundaries) ──► sample ──► shards ──► merge ──► mentions
 
-`mine` does it all, with workers on this machine or, given a `Cluster`, on many.
+`run.mine` does it all, with workers on this machine or on a cluster, as `kriss.work` has them.
 """

@@ -75,7 +75,7 @@ def common_words() -> frozenset[str]:
     return frozenset(line for line in text.split() if line.isalpha())
 
 
-NAMES = pa.schema([("text", pa.large_string()), ("key", pa.int32()), ("entity", pa.int32()), ("preferred", pa.bool_())])
+NAMES = pa.schema([("text", pa.large_string()), ("entity", pa.int32()), ("preferred", pa.bool_())])
 KEYS = pa.schema([("key", pa.large_binary()), ("end", pa.int64())])
 
 
@@ -117,9 +117,8 @@ class Names:
 
     def judge(self, surface: bytes, number: int) -> Reading:
         """Judge a surface by the names under its key."""
-        start = self._ends[number - 1] if number else 0
         owners: dict[int, bool] = {}
-        for row in range(start, self._ends[number]):
+        for row in self._rows(number):
             if self._is_written(surface, self._text[row].encode()):
                 entity = self._entity[row]
                 owners[entity] = owners.get(entity, False) or bool(self._preferred[row])
@@ -137,8 +136,10 @@ class Names:
 
     def names_under(self, number: int) -> list[str]:
         """Return the names that share a key."""
-        start = self._ends[number - 1] if number else 0
-        return [self._text[row] for row in range(start, self._ends[number])]
+        return [self._text[row] for row in self._rows(number)]
+
+    def _rows(self, number: int) -> range:
+        return range(self._ends[number - 1] if number else 0, self._ends[number])
 
     def _is_written(self, surface: bytes, name: bytes) -> bool:
         return surface == name if self._config.casing == "preserve" else fits(surface, name)
@@ -167,29 +168,15 @@ def write_names(names: pa.Table, config: MineConfig, folder: Path) -> list[tuple
         raise InputError("the ontology has no name that can be looked for in text; see 'kriss mine names'")
     keys = pa.array([key(texts[i].encode()) for i in usable], pa.large_binary()).dictionary_encode()
     # In order, so that the files depend on the names alone.
-    rank = np.argsort(np.asarray(pc.array_sort_indices(keys.dictionary)))
-    numbers = rank[np.asarray(keys.indices)]
+    in_order = pc.array_sort_indices(keys.dictionary)
+    numbers = np.argsort(np.asarray(in_order))[np.asarray(keys.indices)]
     order = np.lexsort((entities[usable], numbers))
     rows = np.array(usable, dtype=np.int64)[order]
     folder.mkdir(exist_ok=True)
-    write_arrow(
-        folder / "names.arrow",
-        NAMES,
-        [
-            pa.RecordBatch.from_arrays(
-                [
-                    pa.array([texts[i] for i in rows], pa.large_string()),
-                    pa.array(numbers[order], pa.int32()),
-                    pa.array(entities[rows], pa.int32()),
-                    pa.array(preferred[rows]),
-                ],
-                schema=NAMES,
-            )
-        ],
-    )
+    batch = pa.record_batch([[texts[i] for i in rows], entities[rows], preferred[rows]], schema=NAMES)
+    write_arrow(folder / "names.arrow", NAMES, [batch])
     ends: NDArray[np.int64] = np.cumsum(np.bincount(numbers, minlength=len(keys.dictionary)))
-    in_order = keys.dictionary.take(pc.array_sort_indices(keys.dictionary))
-    batch = pa.RecordBatch.from_arrays([in_order, pa.array(ends, pa.int64())], schema=KEYS)
+    batch = pa.record_batch([keys.dictionary.take(in_order), ends], schema=KEYS)
     write_arrow(folder / "keys.arrow", KEYS, [batch])
     return [(text, verdict) for text, verdict in zip(texts, verdicts, strict=True) if verdict is not None]
 

@@ -17,6 +17,7 @@ from kriss.errors import ArtifactError
 from kriss.mine.config import SPLITS
 from kriss.mine.names import Names, Verdict
 from kriss.ontology import Ontology
+from kriss.records import Excerpt
 
 AT_LEAST = (1, 3, 16)
 _TYPES = 20
@@ -35,17 +36,6 @@ class MiningFigures:
     """The most frequent forms: surface, entity, hits."""
     types: tuple[tuple[str, int], ...]
     """Hits by type, when the ontology is given."""
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A mention in its context, for the eye."""
-
-    entity: str
-    document: str
-    left: str
-    surface: str
-    right: str
 
 
 def figures(folder: Path, ontology: Ontology | None = None, forms: int = 50) -> MiningFigures:
@@ -72,27 +62,17 @@ def figures(folder: Path, ontology: Ontology | None = None, forms: int = 50) -> 
     )
 
 
-def examples(folder: Path, count: int, seed: int = 0) -> list[Example]:
-    """Draw mentions at random from those kept; the same seed draws the same."""
+def examples(folder: Path, count: int, seed: int = 0) -> list[tuple[str, str, Excerpt]]:
+    """Draw mentions at random from those kept, each with its entity and document; the same seed draws the same."""
     open_artifact(folder, "mentions")
-    table = pq.read_table(folder / "mentions.parquet")
+    table = pq.read_table(folder / "mentions.parquet", columns=["entity", "document", "left", "surface", "right"])
     rows = sorted(random.Random(seed).sample(range(len(table)), min(count, len(table))))  # noqa: S311 - not a secret
-    return [
-        Example(row["entity"], row["document"], row["left"], row["surface"], row["right"])
-        for row in table.take(pa.array(rows, pa.int64())).to_pylist()
-    ]
+    drawn = [tuple(row.values()) for row in table.take(pa.array(rows, pa.int64())).to_pylist()]
+    return [(entity, document, Excerpt(*text)) for entity, document, *text in drawn]
 
 
-@dataclass(frozen=True, slots=True)
-class NameVerdict:
-    """What becomes of one name as the ontology writes it."""
-
-    name: str
-    verdict: Verdict
-
-
-def judge_names(names: Names) -> Iterator[NameVerdict]:
-    """Judge every name of the ontology, also those turned round, as the miner would if it met it."""
+def judged(names: Names) -> Iterator[tuple[str, Verdict]]:
+    """Judge every name as the ontology writes it, also those turned round, as the miner would if it met it."""
     for number in range(len(names)):
         for name in dict.fromkeys(names.names_under(number)):
-            yield NameVerdict(name, names.judge(name.encode(), number).verdict)
+            yield name, names.judge(name.encode(), number).verdict
