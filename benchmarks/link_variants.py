@@ -1,9 +1,9 @@
-"""Link a corpus several times, each time asked otherwise, in one go: what is encoded is encoded once.
+"""Link a corpus several times with other options, in one go: what is encoded is encoded once.
 
-    python benchmarks/link_variants.py LINKER GOLD --out DIR bare:context=0 plain:context=1,ngrams=0,ties=false
+    python benchmarks/link_variants.py LINKER GOLD --out DIR bare:weight.context=0 plain:mode=lazy,shared_names=false
 
-Each variant is a name and options of `Linker.load`; its links go to DIR/NAME.jsonl.gz, as `kriss link --to predictions`
-would write them. The switches of docs/results.md take a third of the time so.
+Each variant is a name and fields of `LinkConfig`, a weight as `weight.NAME=W`; its links go to DIR/NAME.jsonl.gz, as
+`kriss link --to predictions` would write them. The switches of docs/results.md take a third of the time so.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from kriss.evaluate.datasets import gold
 from kriss.link.linker import Linker
 from kriss.link.run import link_documents
 
+_WEIGHT = "weight."
 _DOCUMENTS = 16
 """Documents that all variants link before the next: few enough for the linker to remember their vectors."""
 
@@ -30,13 +31,15 @@ _DOCUMENTS = 16
 def variant(text: str) -> tuple[str, dict[str, Any]]:
     """Return the name and the options of a variant.
 
-    >>> variant("plain:context=1,ties=false,mode=supervised")
-    ('plain', {'context': 1, 'ties': False, 'mode': 'supervised'})
+    >>> variant("plain:weight.context=1,shared_names=false")
+    ('plain', {'shared_names': False, 'weights': {'context': 1}})
     """
     name, _, given = text.partition(":")
     if not re.fullmatch(r"[\w-]+", name):
         raise ConfigError(f"'{text}' is not NAME:KEY=VALUE,KEY=VALUE with a name of letters, digits and hyphens")
-    return name, parse_settings(filter(None, given.split(",")))
+    settings = parse_settings(filter(None, given.split(",")))
+    weights = {key.removeprefix(_WEIGHT): settings.pop(key) for key in list(settings) if key.startswith(_WEIGHT)}
+    return name, settings | ({"weights": weights} if weights else {})
 
 
 def link(folder: Path, source: str, out: Path, variants: dict[str, dict[str, Any]], top: int) -> None:
@@ -57,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Link a corpus in several ways at once.")
     parser.add_argument("linker", type=Path)
     parser.add_argument("gold", help="a data set and its split, or files")
-    parser.add_argument("variants", nargs="+", metavar="NAME:KEY=VALUE,...", help="options of Linker.load")
+    parser.add_argument("variants", nargs="+", metavar="NAME:KEY=VALUE,...", help="fields of LinkConfig")
     parser.add_argument("--out", type=Path, required=True, help="a folder")
     parser.add_argument("--top", type=int, default=64, help="candidates of a mention")
     given = parser.parse_args(arguments)

@@ -24,8 +24,12 @@ def test_each_variant_is_what_kriss_link_writes(clinic: Path, tmp_path: Path) ->
         for n in range(10, 50)
     ]
     gold = str(write_jsonl(tmp_path / "gold.jsonl", *rows))
-    asked = {"bare": ["--context", "0"], "other": ["--no-ties", "--context", "1", "--ngrams", "0"], "plain": []}
-    variants = ["bare:context=0", "other:ties=false,context=1,ngrams=0", "plain"]
+    asked = {
+        "bare": ["--weight", "context=0"],
+        "other": ["--no-shared-names", "--weight", "context=1", "--weight", "spelling=0"],
+        "plain": [],
+    }
+    variants = ["bare:weight.context=0", "other:shared_names=false,weight.context=1,weight.spelling=0", "plain"]
     assert main([str(clinic), gold, *variants, "--out", str(tmp_path / "many"), "--top", "3"]) == 0
     for name, options in asked.items():
         alone = str(tmp_path / f"{name}.jsonl")
@@ -36,16 +40,17 @@ def test_each_variant_is_what_kriss_link_writes(clinic: Path, tmp_path: Path) ->
 
 
 def test_what_is_no_variant_is_told(clinic: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert variant("a:mode=lazy,ngrams=0.5") == ("a", {"mode": "lazy", "ngrams": 0.5})
+    assert variant("a:mode=lazy,weight.spelling=0.5") == ("a", {"mode": "lazy", "weights": {"spelling": 0.5}})
     for text in (":context=0", "", ":", "../a:context=0"):
         with pytest.raises(ConfigError, match="is not NAME:KEY=VALUE"):
             variant(text)
     gold = str(write_jsonl(tmp_path / "gold.jsonl", {"id": "1", "text": "MS", "mentions": [{"start": 0, "end": 2}]}))
     for variants, said in (
-        (["a:contxt=0"], "did you mean 'context'"),
-        (["a:context"], "expected KEY=VALUE"),
-        (["a:ties=False"], "ties"),
-        (["a", "a:context=0"], "two variants have the same name"),
+        (["a:shared_name=0"], "did you mean 'shared_names'"),
+        (["a:weight.contxt=0"], "contxt"),
+        (["a:mode"], "expected KEY=VALUE"),
+        (["a:shared_names=False"], "shared_names"),
+        (["a", "a:mode=lazy"], "two variants have the same name"),
     ):
         assert main([str(clinic), gold, *variants, "--out", str(tmp_path / "out")]) == 1
         assert said in capsys.readouterr().err
