@@ -39,7 +39,7 @@ from kriss.evaluate.gold import GoldMention, gold_mentions
 from kriss.evaluate.predictions import Prediction, Scored, read_predictions
 from kriss.ontology import Ontology
 from kriss.records import Document, Excerpt, Mention, Span
-from kriss.train.names import divide, kept_keys
+from kriss.train.examples import divide, kept_keys
 from tests.conftest import build, write_jsonl
 from tests.linker_fixtures import CLINIC
 from tests.train_fixtures import one_thread, world

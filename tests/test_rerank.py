@@ -11,13 +11,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
+from transformers.models.bert.modeling_bert import BertLayer
 
 from kriss.encoder.pairs import Option, PairConfig
 from kriss.errors import ConfigError, DamagedError
 from kriss.records import Entity, Excerpt
-from kriss.rerank.config import PRESETS, RerankConfig, check, preset
-from kriss.rerank.losses import rerank_loss
-from kriss.rerank.model import CrossEncoder
+from kriss.rerank.config import RerankConfig, check
+from kriss.rerank.export import FirstTokenLayer, only_first_token
+from kriss.rerank.model import CrossEncoder, rerank_loss
 from tests.train_fixtures import one_thread
 
 __all__ = ["one_thread"]
@@ -57,8 +59,7 @@ def words(model: CrossEncoder, ids: list[int]) -> str:
     ],
 )
 def test_settings_that_make_no_sense(settings: dict[str, Any], said: str) -> None:
-    for name in PRESETS:
-        check(preset(name))
+    check(RerankConfig())
     with pytest.raises(ConfigError, match=said):
         check(replace(RerankConfig(), **settings))
 
@@ -175,16 +176,64 @@ def test_models_that_cannot_be_used(tiny_model: Path, tmp_path: Path) -> None:
 
 
 def test_the_loss_and_its_gradient_by_hand() -> None:
-    draw = np.random.default_rng(1)
-    values, gold = draw.normal(size=(4, 5)), np.array([0, 2, 1, 3])
-    real = np.arange(5) < np.array([5, 3, 2, 4])[:, None]
-    weights = np.where(real, np.exp(values), 0.0)
-    shares = weights / weights.sum(axis=1, keepdims=True)
-    expected = -np.log(shares[np.arange(4), gold]).sum()
-    pull = shares - (np.arange(5) == gold[:, None])
+    counts, gold = [5, 3, 2, 4], [0, 2, 1, 3]
+    values = np.random.default_rng(1).normal(size=sum(counts))
+    expected, pull = 0.0, []
+    for own, at in zip(np.split(values, np.cumsum(counts)[:-1]), gold, strict=True):
+        shares = np.exp(own) / np.exp(own).sum()
+        expected -= np.log(shares[at])
+        pull.append(shares - (np.arange(len(own)) == at))
     scores = torch.from_numpy(values).requires_grad_()
-    loss = rerank_loss(scores, torch.from_numpy(real), torch.from_numpy(gold))
+    loss = rerank_loss(scores, counts, gold)
     loss.backward()  # type: ignore[no-untyped-call]
     assert float(loss.detach()) == pytest.approx(expected)
     assert scores.grad is not None
-    np.testing.assert_allclose(scores.grad.numpy(), pull, atol=1e-12)
+    np.testing.assert_allclose(scores.grad.numpy(), np.concatenate(pull), atol=1e-12)
+
+
+# --- the last layer for the first token alone ------------------------------------------------------
+
+
+def scores_of(model: CrossEncoder, ids: Tensor, mask: Tensor) -> Tensor:
+    types = (torch.arange(ids.shape[1]) > 3).long().expand_as(ids)
+    with torch.inference_mode():
+        found: Tensor = model.eval()(ids, mask, types)
+    return found
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_the_scores_are_the_same_with_padding_and_without(tiny_model: Path, attention: str) -> None:
+    torch.manual_seed(1)
+    model = CrossEncoder.from_pretrained(str(tiny_model), PairConfig())
+    model.classifier.base_model.set_attn_implementation(attention)
+    ids = torch.randint(5, 30, (4, 11))
+    mask = torch.ones_like(ids)
+    padded = mask.clone()
+    padded[1, 7:] = 0
+    padded[3, 2:] = 0
+    for seen in (mask, padded):
+        whole = scores_of(model, ids, seen)
+        with only_first_token(model.classifier):
+            assert isinstance(model.classifier.base_model.encoder.layer[-1], FirstTokenLayer)
+            torch.testing.assert_close(scores_of(model, ids, seen), whole, atol=1e-6, rtol=1e-5)
+        assert isinstance(model.classifier.base_model.encoder.layer[-1], BertLayer)
+    assert not torch.allclose(scores_of(model, ids, mask), scores_of(model, ids, padded))  # the mask does count
+
+
+def test_the_model_is_whole_again_after_an_error(tiny_model: Path) -> None:
+    model = CrossEncoder.from_pretrained(str(tiny_model), PairConfig())
+    with pytest.raises(ValueError, match="no"), only_first_token(model.classifier):
+        raise ValueError("no")
+    assert isinstance(model.classifier.base_model.encoder.layer[-1], BertLayer)
+
+
+def test_another_kind_of_model_is_left_as_it_is() -> None:
+    class Other(torch.nn.Module):
+        @property
+        def base_model(self) -> torch.nn.Module:
+            return self
+
+    other = Other()
+    before = dict(other.named_modules())
+    with only_first_token(other):
+        assert dict(other.named_modules()) == before

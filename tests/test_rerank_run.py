@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,16 +18,15 @@ from kriss.encoder.pairs import Option
 from kriss.encoder.windows import Sequences
 from kriss.errors import ConfigError, DamagedError, ExistsError, InputError, KrissError, WrongKindError
 from kriss.link.linker import Linker
+from kriss.rank.rerank import made_for
 from kriss.rank.tune import Case
 from kriss.records import Document, Excerpt, Span
-from kriss.rerank import examples as stage
 from kriss.rerank import run as loop
-from kriss.rerank.config import MINI, RerankConfig
-from kriss.rerank.dev import RerankScore, score
-from kriss.rerank.examples import Seen, digest_of, labeled_by_hand
+from kriss.rerank.config import RerankConfig
+from kriss.rerank.examples import Example, ExampleMaker, digest_of, labeled_by_hand
 from kriss.rerank.model import CrossEncoder
-from kriss.rerank.run import in_rows, train_reranker
-from kriss.train.log import read_log
+from kriss.rerank.run import score, train_reranker
+from kriss.train.log import Score, read_log
 from tests.train_fixtures import one_thread, work_of, world
 
 __all__ = ["one_thread"]
@@ -39,12 +38,22 @@ def linker(built: Path) -> Linker:
 
 
 def quick(
-    model: CrossEncoder, linker: Linker, cases: list[Case], dev: stage.Examples, candidates: int, folder: Path
+    model: CrossEncoder, linker: Linker, cases: list[Case], dev: list[Example], config: RerankConfig, folder: Path
 ) -> dict[str, Any]:
     """Stand in for what makes trained weights usable, for tracing takes seconds; tests/test_rerank_use.py has that."""
     assert cases
     (folder / "weights.json").write_text("{}")
     return {"tuning": {"mentions": len(cases)}}
+
+
+def state_of(settings: RerankConfig, linker: Linker, work: Path, gold: Sequence[Case] = ()) -> loop._Run:
+    """Return a run before its first step."""
+    splits = loop._Splits.read(settings, linker, world().mentions, gold)
+    examples, dev = (ExampleMaker(linker, settings, training=split is splits.train)(split)
+                     for split in (splits.train, splits.dev))  # fmt: skip
+    torch.manual_seed(0)
+    model = CrossEncoder.from_pretrained(settings.model, settings.pair(), dropout=settings.dropout)
+    return loop._Run(settings, linker, examples, dev, model, work, {}, lambda event: None)
 
 
 def config(model: Path, **settings: Any) -> RerankConfig:
@@ -128,13 +137,14 @@ def test_a_trained_model_beats_the_untrained_one(
     report = train_reranker(settings, linker, world().mentions, tmp_path / "out")
     assert report.before
     assert report.after
-    assert report.after.reranked > report.before.reranked + 0.2
-    assert report.after.reranked <= report.after.recall == report.before.recall
+    before, after = report.before.figures, report.after.figures
+    assert after["reranked@1"] > before["reranked@1"] + 0.2
+    assert after["reranked@1"] <= after["recall@4"] == before["recall@4"]
     artifact = verify(tmp_path / "out")
     assert artifact.kind == "reranker"
-    assert artifact.facts["ontology"] == linker.ontology.artifact.digest == linker.made_for()["ontology"]
+    assert artifact.facts["ontology"] == linker.ontology.artifact.digest == made_for(linker.artifact)["ontology"]
     assert artifact.facts["encoder"] == linker.artifact.inputs[2]["sha256"]
-    assert artifact.facts["dev"] == report.after.flat()
+    assert artifact.facts["dev"] == after
     assert artifact.inputs[0]["sha256"] == linker.artifact.digest
     losses = [entry["loss"] for entry in read_log(tmp_path / "out" / "log.jsonl") if "loss" in entry]
     assert losses[-1] < losses[0] <= np.log(4) + 0.5
@@ -147,16 +157,12 @@ def test_the_loss_and_gradients_do_not_depend_on_the_chunk(tiny_model: Path, lin
     found = []
     for chunk in (1, 4, 6):
         settings = config(tiny_model, chunk=chunk, dropout=0.0, candidates=5)
-        given = {"mentions": "x", **linker.made_for()}
-        folder = tmp_path / "examples"
-        examples, dev, skipped = loop._examples(settings, linker, world().mentions, folder, given, lambda event: None)
-        torch.manual_seed(0)
-        model = CrossEncoder.from_pretrained(str(tiny_model), settings.pair(), dropout=0.0)
-        state = loop._Run(settings, examples, dev, skipped, model, tmp_path, lambda event: None, given)
+        state = state_of(settings, linker, tmp_path)
+        model = state.cross
         places = next(state.batches())
         losses = []
-        for example in map(examples.get, places):
-            scores = model.scores(model.pairs([example.mention], [examples.options(example)])).astype(np.float64)
+        for example in (state.examples[place] for place in places):
+            scores = model.scores(model.pairs([example.mention], [example.options(linker)])).astype(np.float64)
             losses.append(np.log(np.exp(scores).sum()) - scores[example.gold])
         loss, pairs = state.backward(places)
         assert loss == pytest.approx(np.mean(losses), abs=1e-5)
@@ -169,12 +175,10 @@ def test_the_loss_and_gradients_do_not_depend_on_the_chunk(tiny_model: Path, lin
 
 def test_every_example_comes_once_a_round(tiny_model: Path, linker: Linker, tmp_path: Path) -> None:
     settings = config(tiny_model, steps=0, epochs=2.0, batch=7)
-    given = linker.made_for()
-    examples, dev, skipped = loop._examples(settings, linker, world().mentions, tmp_path, given, lambda event: None)
-    model = CrossEncoder.from_pretrained(str(tiny_model), settings.pair())
-    state = loop._Run(settings, examples, dev, skipped, model, tmp_path, lambda event: None, given)
-    whole = len(examples) // 7
-    assert state.steps == int(np.ceil(2 * len(examples) / 7))
+    state = state_of(settings, linker, tmp_path)
+    count = len(state.examples)
+    whole = count // 7
+    assert state.steps == int(np.ceil(2 * count / 7))
     drawn: list[list[int]] = []
     for places in state.batches():
         drawn.append(places)
@@ -182,16 +186,6 @@ def test_every_example_comes_once_a_round(tiny_model: Path, linker: Linker, tmp_
     rounds = [[place for places in drawn[n * whole : (n + 1) * whole] for place in places] for n in (0, 1)]
     assert len(set(rounds[0])) == len(set(rounds[1])) == 7 * whole
     assert rounds[0] != rounds[1]
-
-
-def test_scores_in_rows() -> None:
-    flat = torch.arange(1.0, 7.0, requires_grad=True)
-    scores, real = in_rows(flat, [2, 1, 3])
-    assert scores.tolist() == [[1, 2, 0], [3, 0, 0], [4, 5, 6]]
-    assert real.tolist() == [[True, True, False], [True, False, False], [True] * 3]
-    scores.sum().backward()  # type: ignore[no-untyped-call]
-    assert flat.grad is not None
-    assert flat.grad.tolist() == [1] * 6
 
 
 class Fixed:
@@ -209,20 +203,16 @@ class Fixed:
 
 
 def test_dev_scores_by_hand(linker: Linker) -> None:
-    seen = tuple(Seen(int(linker.prototypes.entity[row]), row) for row in (0, 60, 120))
-    assert len({one.entity for one in seen}) == 3
+    seen = tuple((int(linker.prototypes.entity[row]), row) for row in (0, 60, 120))
+    assert len({entity for entity, _ in seen}) == 3
     mention = Excerpt("left ", "name", " right")
-    examples = stage.Examples(
-        stage._table(
-            stage.Example(replace(mention, masked=masked), "name", "d", False, seen[:count], gold)
-            for masked, count, gold in ((False, 3, 0), (True, 2, 1), (True, 3, 2), (False, 2, -1), (False, 2, 0))
-        ),
-        linker,
-    )
+    examples = [
+        Example(replace(mention, masked=masked), seen[:count], gold)
+        for masked, count, gold in ((False, 3, 0), (True, 2, 1), (True, 3, 2), (False, 2, -1), (False, 2, 0))
+    ]
     scores = [0.3, 0.2, 0.1, *(0.0, 0.5), *(0.4, 0.1, 0.4), *(1.0, 0.0), *(float("nan"), 0.0)]
-    found = score(Fixed(*scores), examples, 3)  # type: ignore[arg-type]
-    assert found == RerankScore(reranked=0.4, masked=0.5, linker=0.4, recall=0.8, candidates=3)
-    assert RerankScore.of(json.loads(json.dumps(found.flat()))) == found
+    found = score(Fixed(*scores), linker, examples, 3)  # type: ignore[arg-type]
+    assert found == Score(0.4, {"reranked@1": 0.4, "masked@1": 0.5, "linker@1": 0.4, "recall@3": 0.8})
 
 
 def test_what_is_refused(
@@ -271,10 +261,7 @@ def test_the_command(tiny_model: Path, built: Path, tmp_path: Path, capsys: pyte
     assert "dev before reranked@1 " in printed
     assert "recall@3" in printed
     assert f"kriss rerank attach {built} {out}" in printed
-    written = open_artifact(out, "reranker").config
-    assert (written["shown"], written["prototype_window"]) == ("prototype", MINI.prototype_window)
-    assert run([*words, "--preset", "huge"]) == 1
-    assert "there are mini, full" in capsys.readouterr().err
+    assert open_artifact(out, "reranker").config["shown"] == "prototype"
     assert run([*words, "--set", "candidate=3"]) == 1
     assert "did you mean 'candidates'?" in capsys.readouterr().err
     assert run([*words, *small]) == 1
@@ -289,17 +276,13 @@ def test_labeled_mentions_come_first(tiny_model: Path, linker: Linker, tmp_path:
     ids[4], ids[5] = ("X:404",), (*ids[5], *ids[0])  # one that nobody knows, and one of two
     spans = tuple(Span(start, end, some) for (start, end), some in zip(places, ids, strict=True))
     gold = labeled_by_hand([Document("paper", text, spans)], linker)
-    assert [(one.entity, one.document, one.mention.surface) for one in gold] == [
+    assert [(one.entity, one.document, one.excerpt.surface) for one in gold] == [
         (row, "paper", names[row]) for row in range(4)
     ]
-    settings = config(tiny_model, steps=2, batch=6)
-    given = linker.made_for()
-    args = (settings, linker, world().mentions, tmp_path / "examples", given, lambda event: None)
-    examples, _, skipped = loop._examples(*args, gold)
-    documents = Counter(examples.get(place).document for place in range(len(examples)))
-    assert documents["paper"] + skipped >= 4
-    assert documents["paper"]
-    assert len(examples) + skipped == 12
+    splits = loop._Splits.read(config(tiny_model, steps=2, batch=6), linker, world().mentions, gold)
+    assert sorted(one.entity for one in splits.train[:4]) == [0, 1, 2, 3]
+    assert [one.document for one in splits.train].count("paper") == 4
+    assert len(splits.train) == 12
     assert digest_of(gold) != digest_of(gold[:3])
 
 

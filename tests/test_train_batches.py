@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -20,12 +19,10 @@ from kriss.encoder.model import Encoder
 from kriss.encoder.windows import Windows
 from kriss.names import name_key
 from kriss.records import Entity, Excerpt
-from kriss.train.batches import Sampler, prefetched, tokenized
+from kriss.train.batches import Sampler
 from kriss.train.config import TrainConfig
-from kriss.train.dev import DevScore, DevSet
-from kriss.train.examples import TrainingSet
-from kriss.train.names import divide, kept_keys
-from kriss.train.neighbours import KEPT, by_encoder, by_names
+from kriss.train.dev import DevSet
+from kriss.train.examples import TrainingSet, divide, kept_keys
 from tests.train_fixtures import BARE, one_thread, tiny_config, world
 
 __all__ = ["one_thread"]
@@ -63,10 +60,10 @@ def test_a_batch_depends_on_seed_and_step_alone(tiny_model: Path) -> None:
 
 
 def test_two_processes_draw_the_halves_of_one_batch(tiny_model: Path, windows: Windows) -> None:
-    config, examples, sampler = made(tiny_model)
+    _, _, sampler = made(tiny_model)
     for step in range(4):
-        whole = tokenized(sampler, examples, windows, config, step, 0, 1)
-        halves = [tokenized(sampler, examples, windows, config, step, rank, 2) for rank in range(2)]
+        whole = sampler.batch(windows, step)
+        halves = [sampler.batch(windows, step, rank, 2) for rank in range(2)]
         assert whole.mentions.ids == [ids for half in halves for ids in half.mentions.ids]
         assert whole.references is not None
         references = [half.references for half in halves if half.references is not None]
@@ -104,21 +101,17 @@ def test_few_entities_make_a_smaller_batch(tiny_model: Path) -> None:
     assert sorted(sampler.entities_at(3)) == sorted([*examples.mentions.rows, *examples.name_only])
 
 
-@pytest.mark.parametrize("hard", [False, True])
-def test_entities_with_more_names_come_more_often_if_names_are_drawn(tiny_model: Path, hard: bool) -> None:
+def test_entities_with_more_names_come_more_often_if_names_are_drawn(tiny_model: Path) -> None:
     _, examples, sampler = made(tiny_model, draw="names", name_only=0.25, batch=16)
-    if hard:
-        sampler.use_neighbours(by_names(examples))
     tickets = {int(row): min(int(examples.name_counts[row]), 16) for row in examples.mentions.rows}
     assert len(set(tickets.values())) > 1
-    a_round = sum(tickets.values()) // (sampler.mined // 4 if hard else sampler.mined)
+    a_round = sum(tickets.values()) // sampler.mined
     visits = Counter(row for step in range(20 * a_round) for row in sampler.entities_at(step) if row in tickets)
     for step in range(3 * a_round):
         rows = sampler.entities_at(step)
         assert len(set(rows)) == len(rows) == sampler.entities
-    if not hard:  # neighbours and fillers come beside the walk
-        rate = {row: visits[row] / count for row, count in tickets.items()}
-        assert min(rate.values()) > 0.8 * max(rate.values())
+    rate = {row: visits[row] / count for row, count in tickets.items()}
+    assert min(rate.values()) > 0.8 * max(rate.values())
 
 
 def test_an_entity_with_most_of_the_names_fills_no_batch(tiny_model: Path) -> None:
@@ -195,19 +188,20 @@ def test_masking_replacement_and_bareness_come_as_often_as_asked(tiny_model: Pat
 
 
 def test_what_comes_ahead_of_time_is_what_would_come(tiny_model: Path, windows: Windows) -> None:
-    config, examples, sampler = made(tiny_model)
+    _, _, sampler = made(tiny_model)
     for steps in (range(0), range(1), range(2), range(3, 9)):
-        expected = [tokenized(sampler, examples, windows, config, step, 0, 1) for step in steps]
-        assert list(prefetched(sampler, examples, windows, config, steps)) == expected
-    config, _, _ = made(tiny_model, beta=0.0)
-    assert tokenized(sampler, examples, windows, config, 0, 0, 1).references is None
+        assert list(sampler.batches(windows, steps)) == [sampler.batch(windows, step) for step in steps]
+    _, _, mentions_alone = made(tiny_model, beta=0.0)
+    assert mentions_alone.batch(windows, 0).references is None
 
 
-def test_an_error_in_the_thread_reaches_the_loop(tiny_model: Path, windows: Windows) -> None:
-    config, examples, sampler = made(tiny_model)
-    sampler.use_neighbours(np.full((2, 2), 10**9))
+def test_an_error_in_the_thread_reaches_the_loop(
+    tiny_model: Path, windows: Windows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, examples, sampler = made(tiny_model)
+    monkeypatch.setattr(examples.mentions, "get", lambda place, number: [][place])
     with pytest.raises(IndexError):
-        list(prefetched(sampler, examples, windows, config, range(5)))
+        list(sampler.batches(windows, range(5)))
 
 
 # --- names that training never sees ----------------------------------------------------------------
@@ -275,68 +269,6 @@ def test_an_alias_that_another_entity_is_called_by_is_not_held_out(tiny_model: P
     assert any(len(examples.names(row).seen) == 2 for row in world().ontology.rows())
 
 
-# --- hard negatives --------------------------------------------------------------------------------
-
-
-def looks_like(surfaces: Sequence[str]) -> NDArray[np.float32]:
-    return np.array(
-        [[name.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for name in surfaces], dtype=np.float32
-    )
-
-
-class Letters:
-    """An encoder that counts letters."""
-
-    def mentions(self, mentions: Sequence[Excerpt], size: int = 64) -> NDArray[np.float32]:
-        return looks_like([mention.surface for mention in mentions])
-
-    def references(self, entities: Sequence[Entity], size: int = 64) -> NDArray[np.float32]:
-        return looks_like([entity.name for entity in entities])
-
-
-@pytest.mark.parametrize("how", ["names", "encoder"])
-def test_neighbours_share_a_batch_but_no_name(tiny_model: Path, how: str) -> None:
-    config, examples, sampler = made(tiny_model, hard_group=4, name_only=0.0)
-    found = by_names(examples) if how == "names" else by_encoder(examples, Letters())
-    rows = examples.mentions.rows
-    assert found.shape == (len(rows), min(KEPT, len(rows) - 1))
-    keys = [set(map(name_key, world().ontology.names_at(int(row)))) for row in rows]
-    for place, near in enumerate(found.tolist()):
-        others = [at for at in near if at != place]
-        assert len(set(others)) == len(others) >= 3
-        assert not any(keys[at] & keys[place] for at in others)
-    sampler.use_neighbours(found)
-    groups = sampler.mined // config.hard_group
-    for step in range(10):
-        places = [int(np.flatnonzero(rows == row)[0]) for row in sampler.entities_at(step)]
-        assert len(set(places)) == len(places) == sampler.mined
-        together = [sum(at in found[seed] for at in places) for seed in places]
-        assert sum(count >= config.hard_group - 1 for count in together) >= groups
-    assert sampler.entities_at(4) == sampler.entities_at(4)
-
-
-def test_like_names_are_neighbours() -> None:
-    stems = ["cardiomyopathy", "gastroenteritis", "nephrotoxicity", "leukodystrophy", "osteosarcoma"]
-    names = [f"{adjective} {stem}" for stem in stems for adjective in ("dilated", "early", "familial", "viral")]
-    found = by_names(fake_examples([[name] for name in names]))
-    for place, near in enumerate(found.tolist()):
-        assert {at // 4 for at in near[:3]} == {place // 4}
-
-
-def test_neighbours_leave_out_those_with_a_common_name() -> None:
-    """Also when hardly anybody else is left."""
-    found = by_names(fake_examples([["alpha", "common"], ["alphb", "common"], ["alphc", "Commons"], ["zeta"]]))
-    assert found.tolist() == [[3, 0, 0], [3, 1, 1], [3, 2, 2], found[3].tolist()]
-    assert sorted(found[3].tolist()) == [0, 1, 2]
-
-
-def fake_examples(names: list[list[str]]) -> TrainingSet:
-    ontology = SimpleNamespace(names_at=lambda row: names[row])
-    mentions = SimpleNamespace(rows=np.arange(len(names)))
-    divided = SimpleNamespace(ontology=ontology, mentions=mentions, names=lambda row: divide(names[row], 0.0, 0))
-    return cast(TrainingSet, divided)
-
-
 # --- dev -------------------------------------------------------------------------------------------
 
 
@@ -383,7 +315,8 @@ def test_the_dev_score_equals_a_loop_over_eq_4(dev: DevSet, seed: int, width: in
             not_beaten = sum(score >= best[gold] for owner, score in best.items() if owner != gold)
             for top in right:
                 right[top] += not_beaten < top
-        assert found.at[kind] == {top: pytest.approx(count / len(queries.gold)) for top, count in right.items()}
+        for top, count in right.items():
+            assert found.figures[f"{kind}@{top}"] == pytest.approx(count / len(queries.gold))
 
 
 def test_an_encoder_gone_astray_links_nothing(dev: DevSet) -> None:
@@ -407,7 +340,6 @@ def test_the_size_of_the_dev_set_is_as_asked(tiny_model: Path) -> None:
     assert same.queries == small.queries
 
 
-def test_scores_can_be_written_and_read(dev: DevSet) -> None:
+def test_the_best_step_is_chosen_by_the_mean_over_the_kinds(dev: DevSet) -> None:
     score = dev.score(Table(1, 4), references=True)
-    assert DevScore.of(score.flat()) == score
-    assert score.mean == pytest.approx((score.flat()["masked@1"] + score.flat()["swapped@1"]) / 2)
+    assert score.mean == pytest.approx((score.figures["masked@1"] + score.figures["swapped@1"]) / 2)

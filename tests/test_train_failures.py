@@ -142,7 +142,7 @@ def test_an_interrupted_training_is_neither_lost_nor_taken_up_unasked(
 ) -> None:
     out = tmp_path / "out"
     nothing = train_fails(arguments(config, out, "--resume"), leaves=True)
-    assert nothing == f"there is no training to resume: {work_of(out)} holds no checkpoint; leave out --resume"
+    assert nothing == f"there is no training to resume: {work_of(out)} does not exist; leave out --resume"
     work = interrupt(config, out, monkeypatch)
     line = train_fails(arguments(config, out))
     assert line == f"an interrupted training stands in {work}: --resume goes on with it, --force starts anew"
@@ -159,9 +159,8 @@ def test_a_run_killed_before_its_first_checkpoint(config: TrainConfig, tmp_path:
     (work_of(out) / "log.jsonl").write_text("")
     arguments(config, out)
     line = train_fails(arguments(config, out))
-    assert line == f"an interrupted training stands in {work_of(out)}: it has no checkpoint, --force starts anew"
-    assert train_fails(arguments(config, out, "--resume")).endswith("holds no checkpoint; start anew with --force")
-    assert run(arguments(config, out, "--force")) == 0
+    assert line == (f"an interrupted training stands in {work_of(out)}: --resume goes on with it, --force starts anew")
+    assert run(arguments(config, out, "--resume")) == 0  # from the first step
 
 
 def test_damaged_checkpoints(
@@ -176,19 +175,19 @@ def test_damaged_checkpoints(
 
     def change(data: bytes, key: str, value: object) -> bytes:
         content = json.loads(data)
-        content[key] = value
+        content["facts"][key] = value
         return json.dumps(content).encode()
 
     damages: list[tuple[str, Callable[[bytes], bytes]]] = [
         ("weights.safetensors", flip),
         ("optimizer.safetensors", flip),
         ("weights.safetensors", lambda data: data[:-100]),
-        ("state.json", lambda data: data[: len(data) // 2]),
-        ("state.json", lambda data: b""),
-        ("state.json", lambda data: b"[]"),
-        ("state.json", lambda data: change(data, "config", 5)),
-        ("state.json", lambda data: change(data, "sha256", {})),
-        ("state.json", lambda data: b"\xff\xfe"),
+        ("manifest.json", lambda data: data[: len(data) // 2]),
+        ("manifest.json", lambda data: b""),
+        ("manifest.json", lambda data: b"[]"),
+        ("manifest.json", lambda data: change(data, "state", 5)),
+        ("manifest.json", lambda data: change(data, "inputs", 5)),
+        ("manifest.json", lambda data: b"\xff\xfe"),
     ]
     for name, damage in damages:
         whole = (newest / name).read_bytes()
@@ -200,7 +199,7 @@ def test_damaged_checkpoints(
     (newest / "weights.safetensors").unlink()
     assert "remove it to go on from step-00000002" in train_fails(words)
     shutil.rmtree(newest)  # as advised
-    older = work / "step-00000002" / "state.json"
+    older = work / "step-00000002" / "manifest.json"
     whole = older.read_bytes()
     older.write_text("{")
     assert train_fails(words).endswith("; start anew with --force")
@@ -215,9 +214,10 @@ def test_best_weights_that_are_gone(
 ) -> None:
     out = tmp_path / "out"
     work = interrupt(config, out, monkeypatch)
-    state = work / "step-00000004" / "state.json"
-    content = json.loads(state.read_text())
-    state.write_text(json.dumps({**content, "best_step": 3, "best": 1.0}))
+    manifest = work / "step-00000004" / "manifest.json"
+    content = json.loads(manifest.read_text())
+    content["facts"]["state"] |= {"best_step": 3, "best": 1.0}
+    manifest.write_text(json.dumps(content))
     (work / "best.safetensors").write_bytes(b"half")
     line = train_fails(arguments(config, out, "--resume"), leaves=True)
     assert line.startswith(f"{work / 'best.safetensors'} cannot be read")
@@ -236,13 +236,13 @@ def test_resuming_with_other_settings_or_inputs(
     )
     line = train_fails(arguments(config, out, "--resume", mentions=world().no_dev))
     assert line.startswith(f"the training in {work} did not begin with the same mentions")
-    start = loop._Run.start
+    start = loop._Run._start
 
     def as_one_of_two(self: Any, begun: Path | None) -> None:
-        self.given = {**self.given, "number of processes": 2}
+        self.inputs = {**self.inputs, "number of processes": 2}
         start(self, begun)
 
-    monkeypatch.setattr(loop._Run, "start", as_one_of_two)
+    monkeypatch.setattr(loop._Run, "_start", as_one_of_two)
     assert "did not begin with the same number of processes" in train_fails(arguments(config, out, "--resume"))
 
 
@@ -361,11 +361,8 @@ def test_a_missing_extra(
         ("tau", "--set tau: expected KEY=VALUE"),
         ("tau=warm", "kriss train: key 'tau': expected float, got 'warm'"),
         ("steps=", "kriss train: key 'steps': expected int, got ''"),
-        ("hard=very", "kriss train: key 'hard': 'very' is not one of none, names, encoder"),
-        *(
-            (f"{key}=0", f"'{key}' must be more than 0, not 0")
-            for key in ("mentions_per_entity", "chunk", "hard_every")
-        ),
+        ("draw=very", "kriss train: key 'draw': 'very' is not one of entities, names"),
+        *((f"{key}=0", f"'{key}' must be more than 0, not 0") for key in ("mentions_per_entity", "chunk")),
         *(
             (f"{key}=-1", f"'{key}' must be more than 0, not -1")
             for key in ("dev_queries", "dev_entities", "dev_every")
@@ -380,7 +377,6 @@ def test_a_missing_extra(
         ("batch=2", "'batch' is 2N, an even number of at least 4 mentions, not 2"),
         ("alpha=-1", "'alpha' and 'beta' are not negative, and one of them is more than 0"),
         ("steps=-1", "'steps' or 'epochs' must be more than 0"),
-        ("hard_group=1", "'hard_group' is at least 2"),
         ("name_only=1", "'name_only' leaves no entity with mentions; take less than 1"),
         ("tau=nan", "'tau' must be a number, not nan"),
         ("alpha=nan", "'alpha' must be a number, not nan"),

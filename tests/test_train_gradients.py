@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 import torch
-from accelerate import Accelerator
+from accelerate import PartialState
 from safetensors.torch import load_file
 
 from kriss.cli import run
 from kriss.encoder.model import Encoder
 from kriss.train import run as loop
-from kriss.train.batches import Sampler, tokenized
+from kriss.train.batches import Sampler
 from kriss.train.config import TrainConfig
 from kriss.train.examples import TrainingSet
 from kriss.train.gradients import backward
@@ -28,17 +28,17 @@ from tests.train_fixtures import arguments, one_thread, tiny_config, work_of, wo
 __all__ = ["one_thread"]
 
 
-def gradients(config: TrainConfig, accelerator: Accelerator) -> tuple[float, dict[str, torch.Tensor], torch.Tensor]:
+def gradients(config: TrainConfig) -> tuple[float, dict[str, torch.Tensor], torch.Tensor]:
     """Return the loss of the first batch, all gradients, and the random state after it."""
     here = world()
     examples = TrainingSet(here.ontology, here.mentions, config)
     encoder = Encoder.from_pretrained(config.model, config.encoder(), dropout=config.dropout)
     encoder.train()
     torch.manual_seed(3)
-    batch = tokenized(Sampler(examples, config), examples, encoder.windows, config, 0, 0, 1)
+    batch = Sampler(examples, config).batch(encoder.windows, 0)
     lengths = [len(ids) for ids in batch.mentions.ids]
     assert lengths != sorted(lengths, reverse=True)  # so that batches by length are not in the order of the batch
-    loss = backward(encoder, batch, config, accelerator)
+    loss = backward(encoder, batch, config, PartialState(cpu=True))
     found = {name: parameter.grad for name, parameter in encoder.named_parameters() if parameter.grad is not None}
     return loss, found, torch.get_rng_state()
 
@@ -55,11 +55,10 @@ def gradients(config: TrainConfig, accelerator: Accelerator) -> tuple[float, dic
     ids=str,
 )
 def test_caching_changes_no_gradient(tiny_model: Path, settings: dict[str, Any]) -> None:
-    accelerator = Accelerator(cpu=True)
     for chunk in (1, 3, 1000):  # dropout draws by chunk, so chunks must be alike to compare
         config = tiny_config(tiny_model, cache=False, chunk=chunk, **settings)
-        expected_loss, expected, expected_state = gradients(config, accelerator)
-        loss, found, state = gradients(tiny_config(tiny_model, cache=True, chunk=chunk, **settings), accelerator)
+        expected_loss, expected, expected_state = gradients(config)
+        loss, found, state = gradients(tiny_config(tiny_model, cache=True, chunk=chunk, **settings))
         assert loss == pytest.approx(expected_loss, rel=1e-6)
         assert found.keys() == expected.keys()
         assert any(name.startswith("reference") for name in found) == (settings.get("beta") != 0)
@@ -70,16 +69,15 @@ def test_caching_changes_no_gradient(tiny_model: Path, settings: dict[str, Any])
 
 
 def test_the_size_of_chunks_changes_no_gradient(tiny_model: Path) -> None:
-    accelerator = Accelerator(cpu=True)
-    _, expected, _ = gradients(tiny_config(tiny_model, cache=False, chunk=1000), accelerator)
+    _, expected, _ = gradients(tiny_config(tiny_model, cache=False, chunk=1000))
     for chunk in (1, 3):
-        _, found, _ = gradients(tiny_config(tiny_model, cache=True, chunk=chunk), accelerator)
+        _, found, _ = gradients(tiny_config(tiny_model, cache=True, chunk=chunk))
         for name, grad in found.items():
             torch.testing.assert_close(grad, expected[name], rtol=1e-4, atol=1e-6, msg=name)
 
 
 def test_two_processes_train_as_one_does(tiny_model: Path, tmp_path: Path) -> None:
-    settings = {"steps": 4, "save_every": 3, "hard": "encoder", "hard_every": 2, "cache": True}
+    settings = {"steps": 4, "save_every": 3, "cache": True}
     config, no_dev = tiny_config(tiny_model, **settings), world().no_dev
     assert run(arguments(config, tmp_path / "one", mentions=no_dev)) == 0
     with socket.socket() as free:
@@ -113,7 +111,7 @@ def test_a_batch_that_cannot_be_shared_is_one_sentence(
     tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     several = SimpleNamespace(num_processes=3, process_index=0, is_main_process=True)
-    monkeypatch.setattr(loop, "_accelerator", lambda config: several)
+    monkeypatch.setattr(loop, "join_processes", lambda: several)
     assert run(arguments(tiny_config(tiny_model), tmp_path / "out")) == 1
     [line] = capsys.readouterr().err.splitlines()
     assert line == ("kriss: error: 8 entities of a batch cannot be shared equally by 3 processes; take another 'batch'")

@@ -27,7 +27,7 @@ from kriss.encoder.model import Encoder
 from kriss.encoder.windows import Sequences
 from kriss.errors import InputError, KrissError
 from kriss.ontology import Ontology
-from kriss.train.names import divide, kept_keys
+from kriss.train.examples import divide, kept_keys
 
 _LOG_EVERY = 10
 _CHUNK = 128

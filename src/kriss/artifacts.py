@@ -72,6 +72,11 @@ LAYOUTS: Mapping[str, Layout] = {
         ),
         libraries=("torch", "transformers", "tokenizers"),
     ),
+    "checkpoint": Layout(
+        version=1,
+        files=("weights.safetensors", "optimizer.safetensors"),
+        libraries=("torch", "accelerate"),
+    ),
     "linker": Layout(
         version=1,
         files=(

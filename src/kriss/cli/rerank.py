@@ -12,7 +12,7 @@ from kriss.cli.link import Data
 
 if TYPE_CHECKING:
     from kriss.link.linker import Linker
-    from kriss.rerank.examples import Labeled
+    from kriss.rank.tune import Case
 
 app = typer.Typer(help="Re-rank a linker's candidates.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -28,9 +28,6 @@ def train(
     mentions: Annotated[Path, typer.Argument(metavar="MENTIONS", help="Mentions written by 'kriss mine'.")],
     *,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write the re-ranker.")],
-    preset: Annotated[
-        str, typer.Option(metavar="NAME", help="mini (short sequences, 4 candidates, a CPU) or full.")
-    ] = "mini",
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting; may be repeated.")
@@ -50,16 +47,15 @@ def train(
     force: Annotated[bool, typer.Option("--force", help="Replace the re-ranker at --out.")] = False,
 ) -> None:
     """Train a re-ranker on mined mentions, each with the candidates that the linker finds for it."""
-    from kriss.config import from_mapping, parse_settings, read_toml, to_mapping
+    from kriss.config import from_mapping, parse_settings, read_toml
     from kriss.rerank.config import RerankConfig, check
-    from kriss.rerank.config import preset as preset_of
 
     values = (read_toml(config) if config else {}) | parse_settings(settings or [])
     options = {"model": model, "steps": steps, "seed": seed}
     values |= {key: value for key, value in options.items() if value is not None}
-    if "epochs" in values:  # whoever asks for epochs does not want the preset's steps
+    if "epochs" in values:  # whoever asks for epochs does not want the default's steps
         values.setdefault("steps", 0)
-    chosen = from_mapping(RerankConfig, to_mapping(preset_of(preset)) | values, "kriss rerank train")
+    chosen = from_mapping(RerankConfig, values, "kriss rerank train")
     check(chosen)
     need_training("training", "accelerate", "matplotlib", "onnx", "onnxscript")
     from kriss.cli.train_progress import TrainProgress
@@ -79,20 +75,15 @@ def train(
     typer.echo(f"{out}: trained {report.steps:,} steps on {report.examples:,} mentions{left}; {kept}")
     for label, score in (("before", report.before), ("after", report.after)):
         if score:
-            typer.echo(f"dev {label:<7}" + "  ".join(f"{key} {value:.3f}" for key, value in score.flat().items()))
+            typer.echo(f"dev {label:<7}" + "  ".join(f"{key} {value:.3f}" for key, value in score.figures.items()))
     tuned = report.tuning
-    typer.echo(
-        f"in use, with and without names of their spelling: {tuned['linker']:.3f} of the dev mentions right before, "
-        f"{tuned['reranked']:.3f} after, {tuned['recall']:.3f} among the {tuned['candidates']} candidates that are read"
-    )
-    typer.echo(
-        f"the linker alone answers for {tuned['spared']:.0%} of them, being sure; asked about all it would be "
-        f"{tuned['always']:.3f}"
-    )
+    typer.echo(f"its weight in the linker is {tuned['weight']:g}, by {tuned['mentions']:,} dev mentions")
+    for label, shares in (("without", tuned["linker"]), ("with", tuned["reranked"])):
+        typer.echo(f"right {label:<8}" + "  ".join(f"{name} {share:.3f}" for name, share in shares.items()))
     typer.echo(f"put it into the linker: kriss rerank attach {linker} {out}")
 
 
-def _labeled(sources: list[str], data: Path | None, linker: Linker) -> list[Labeled]:
+def _labeled(sources: list[str], data: Path | None, linker: Linker) -> list[Case]:
     from kriss.errors import InputError
     from kriss.evaluate.datasets import documents
     from kriss.rerank.examples import labeled_by_hand
@@ -113,6 +104,6 @@ def attach(
     force: Annotated[bool, typer.Option("--force", help="Replace the re-ranker that the linker has.")] = False,
 ) -> None:
     """Put a re-ranker into the linker that it was trained for: 'kriss link --rerank' then uses it."""
-    from kriss.rerank.attach import attach as put_in
+    from kriss.rank.rerank import attach as put_in
 
     typer.echo(f"{put_in(linker, reranker, force=force)}: use it with 'kriss link {linker} ... --rerank'")

@@ -65,7 +65,7 @@ def run(
     )
     for label, score in (("before", report.before), ("after", report.after)):
         if score:
-            typer.echo(f"dev {label:<7}" + "  ".join(f"{key} {value:.3f}" for key, value in score.flat().items()))
+            typer.echo(f"dev {label:<7}" + "  ".join(f"{key} {value:.3f}" for key, value in score.figures.items()))
 
 
 @app.command()
@@ -83,9 +83,9 @@ def score(
     """Score an encoder on the self-supervised dev set: masked mentions, and names it never saw."""
     need_training("training", "accelerate", "matplotlib")
     from kriss.ontology import Ontology
-    from kriss.train.score import score_encoder
+    from kriss.train.dev import TOP, score_encoder
 
-    found = score_encoder(
+    score, dev = score_encoder(
         encoder,
         Ontology.load(ontology),
         mentions,
@@ -94,11 +94,10 @@ def score(
         references=references,
         untrained=untrained,
     )
-    for kind, (count, at) in found.kinds.items():
-        typer.echo(
-            f"{kind:<8} {count:>6,} queries  " + "  ".join(f"top-{top} {value:.3f}" for top, value in at.items())
-        )
-    typer.echo(f"against {found.entities:,} entities with {found.prototypes:,} prototypes")
+    for kind, asked in dev.queries.items():
+        shares = "  ".join(f"top-{top} {score.figures[f'{kind}@{top}']:.3f}" for top in TOP)
+        typer.echo(f"{kind:<8} {len(asked.gold):>6,} queries  {shares}")
+    typer.echo(f"against {len(dev.rows):,} entities with {len(dev.prototypes):,} prototypes")
 
 
 def _config(preset_name: str, file: Path | None, settings: list[str] | None, options: dict[str, Any]) -> TrainConfig:

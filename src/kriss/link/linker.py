@@ -33,7 +33,7 @@ from kriss.link.log import Record
 from kriss.rank.decide import Ranked, Ranking
 from kriss.rank.parts import ENCODER, LEARNED, RERANKER, Parts, Scope, encoder_digest
 from kriss.rank.queries import Queries, Remembering
-from kriss.rank.rerank import Reranker
+from kriss.rank.rerank import Reranker, made_for
 from kriss.rank.short_forms import read_short_forms
 from kriss.rank.tune import Weights
 from kriss.records import Candidate, Entity, Evidence, Excerpt, Link, Mention
@@ -100,7 +100,7 @@ class Linker:
         self.config = config
         folder = self.artifact.path
         if config.rerank and self._reranker is None:
-            self._reranker = Reranker(folder / RERANKER, self.made_for(), self._threads)
+            self._reranker = Reranker(folder / RERANKER, made_for(self.artifact), self._threads)
         reranker = self._reranker if config.rerank else None
         tuned = reranker.tuned if reranker else self.tuned
         added = self.learned.now().entities if config.ids else ()
@@ -112,10 +112,6 @@ class Linker:
     def weights(self) -> Mapping[str, float]:
         """The weights of features: those that the linker chose, and those that were given instead."""
         return self.ranking.weights
-
-    def made_for(self) -> dict[str, str]:
-        """Return what a re-ranker that orders the candidates of this linker must have been trained for."""
-        return {"ontology": self.ontology.artifact.digest, "encoder": encoder_digest(self.artifact)}
 
     # --- linking --------------------------------------------------------------------------------
 

@@ -2,8 +2,8 @@
 
 A mention is first masked, or another name of its entity is put in its place, or it stays as it is; then the linker's
 own ranking is asked, with what would give the answer away hidden from it: the mention's document, and, but for a share
-of the mentions, whatever is spelled like it. The answers are kept on disk, block by block, so that an interrupted run
-goes on: what an example consists of depends on the seed and its number alone.
+of the mentions, whatever is spelled like it. What an example consists of depends on the seed and its number alone, so
+a run that goes on after a kill makes them again: that takes a fiftieth of a second each.
 """
 
 from __future__ import annotations
@@ -11,18 +11,15 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kriss.encoder.pairs import Option
-from kriss.errors import ConfigError, DamagedError
 from kriss.link.given import encodable, storable
 from kriss.link.linker import Linker
 from kriss.mine.store import mentions_of
@@ -34,30 +31,10 @@ from kriss.rank.tune import Case
 from kriss.records import Document, Excerpt, Mention
 from kriss.rerank.config import RerankConfig
 
-_BLOCK = 256
-"""Mentions of a block: a minute's work at most."""
-_STAMP = "examples.json"
+_BATCH = 256
+"""Mentions that the linker is asked about at a time."""
 _TEXT = ["entity", "document", "left", "surface", "right"]
-_SCHEMA = pa.schema(
-    [
-        *((name, pa.large_string()) for name in ("left", "surface", "right")),
-        ("masked", pa.bool_()),
-        ("original", pa.large_string()),
-        ("hides", pa.bool_()),
-        ("entities", pa.list_(pa.int32())),
-        ("prototypes", pa.list_(pa.int32())),
-        ("gold", pa.int32()),
-    ]
-)
 Progress = Callable[[dict[str, Any]], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """An entity and its best prototype: rows of the ontology and of the linker's table."""
-
-    entity: int
-    prototype: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +42,24 @@ class Example:
     """A mention as the model sees it, and its candidates."""
 
     mention: Excerpt
-    original: str
-    """What the text has in the place of the mention."""
-    hides: bool
-    """Whether references leave out names that are spelled as the mention."""
-    candidates: tuple[Seen, ...]
+    candidates: tuple[tuple[int, int], ...]
+    """An entity and its best prototype: rows of the ontology and of the linker's table."""
     gold: int
     """The place of the correct entity among them; -1 if it is not there."""
+    hidden: frozenset[str] = frozenset()
+    """Keys of the names that references leave out."""
 
-    def spellings(self) -> frozenset[str]:
-        """Return the keys of the names that would give the answer away."""
-        return frozenset({name_key(self.original), name_key(self.mention.surface)})
+    def options(self, linker: Linker) -> list[Option]:
+        """Return the candidates as the model sees them."""
+        found = []
+        for entity, prototype in self.candidates:
+            [shown] = linker.prototypes.mentions(prototype, prototype + 1)
+            found.append(Option(without_names(linker.ontology.at(entity), self.hidden), shown))
+        return found
 
 
-def read_cases(file: pq.ParquetFile, ontology: Ontology, split: str, most: int) -> list[Case]:
-    """Read the first `most` mentions of each entity in a split."""
+def read_cases(file: pq.ParquetFile, ontology: Ontology, split: str, most: int, seed: int) -> list[Case]:
+    """Read the first `most` mentions of each entity in a split, and put them in a random order."""
     taken: Counter[str] = Counter()
     found = []
     for table in mentions_of(file, [split], _TEXT):
@@ -88,7 +68,12 @@ def read_cases(file: pq.ParquetFile, ontology: Ontology, split: str, most: int) 
             row = ontology.row_of(entity) if taken[entity] <= most else None
             if row is not None:
                 found.append(Case(Excerpt(*text), row, document))
-    return found
+    return shuffled(found, seed)
+
+
+def shuffled(cases: Sequence[Case], seed: int) -> list[Case]:
+    """Return mentions in a random order."""
+    return [cases[place] for place in np.random.default_rng((seed, 11)).permutation(len(cases)).tolist()]
 
 
 def labeled_by_hand(documents: Iterable[Document], linker: Linker) -> list[Case]:
@@ -110,147 +95,69 @@ def digest_of(cases: Iterable[Case]) -> str:
 
 
 class ExampleMaker:
-    """Makes examples of one split; `training` puts the correct entity among the candidates, in any place."""
+    """Makes examples; `training` puts the correct entity among the candidates, in any place."""
 
-    def __init__(self, linker: Linker, config: RerankConfig, split: str, *, training: bool) -> None:
+    def __init__(self, linker: Linker, config: RerankConfig, *, training: bool) -> None:
         self._linker = linker
-        self._ranking = linker.ranking
-        self._ontology = linker.ontology
         self._config = config
-        self._split = split
         self._training = training
 
-    def __call__(self, cases: Sequence[Case], first: int) -> Iterator[Example]:
-        """Yield examples of the mentions that have any; `first` is the number of the first of them."""
+    def __call__(self, cases: Sequence[Case], progress: Progress = lambda event: None) -> list[Example]:
+        """Return examples of the mentions that have any."""
+        found: list[Example] = []
+        for first in range(0, len(cases), _BATCH):
+            found += self._made(cases[first : first + _BATCH], first)
+            progress({"event": "examples", "done": min(first + _BATCH, len(cases)), "total": len(cases)})
+        return found
+
+    def _made(self, cases: Sequence[Case], first: int) -> Iterator[Example]:
+        """Yield examples of a batch; `first` is the number of the first mention in it."""
+        ranking, most = self._linker.ranking, self._config.candidates
         drawn = [self._drawn(case, number) for number, case in enumerate(cases, first)]
-        views, hidden = [view for view, _, _ in drawn], [hidden for _, hidden, _ in drawn]
-        queries = Queries.of(
-            self._linker.encoder, list(map(encodable, views)), context=self._ranking.context > 0, hidden=hidden
-        )
-        finder, vectors = self._ranking.finder(), queries.vectors(self._ranking.context)
-        ranked = self._ranking(queries, top=self._config.candidates)
-        for place, (case, (view, hides, draw)) in enumerate(zip(cases, drawn, strict=True)):
-            best = finder.best_of(case.entity, vectors[place], hides)
+        views, hidden = [encodable(view) for view, _, _ in drawn], [hidden for _, hidden, _ in drawn]
+        queries = Queries.of(self._linker.encoder, views, context=ranking.context > 0, hidden=hidden)
+        finder, vectors = ranking.finder(), queries.vectors(ranking.context)
+        for case, (view, hides, draw), vector, ranked in zip(
+            cases, drawn, vectors, ranking(queries, top=most), strict=True
+        ):
+            best = finder.best_of(case.entity, vector, hides)
             if not len(best.entities):  # only the correct candidate would have no evidence
                 continue
-            correct = Seen(case.entity, int(best.rows[0]))
-            rows = zip(ranked[place].entities.tolist(), ranked[place].rows.tolist(), strict=True)
-            found = [Seen(*pair) for pair in rows][: self._config.candidates]
-            gold = next((number for number, seen in enumerate(found) if seen.entity == case.entity), -1)
+            found = list(zip(ranked.entities[:most].tolist(), ranked.rows[:most].tolist(), strict=True))
             if self._training:
-                found = found if gold >= 0 else [*found[: self._config.candidates - 1], correct]
+                if case.entity not in ranked.entities[:most]:
+                    found = [*found[: most - 1], (case.entity, int(best.rows[0]))]
                 draw.shuffle(found)
-                gold = next(number for number, seen in enumerate(found) if seen.entity == case.entity)
-            example = Example(view, case.excerpt.surface, draw.random() >= self._config.p_same_name, tuple(found), gold)
-            yield replace(example, hides=example.hides and self._has_other_names(case.entity, example))
+            gold = next((place for place, (entity, _) in enumerate(found) if entity == case.entity), -1)
+            yield Example(view, tuple(found), gold, self._unseen(case, view, draw))
 
     def _drawn(self, case: Case, number: int) -> tuple[Excerpt, Hidden, random.Random]:
-        """Return a mention as it is shown, what is hidden from it, and where its dice go on."""
-        draw = random.Random(f"{self._config.seed} {self._split} {number}")  # noqa: S311
+        """Return a mention as it is shown, what is hidden from the ranking, and where its dice go on."""
+        draw = random.Random(f"{self._config.seed} {self._training} {number}")  # noqa: S311
         view = self._view(case, draw)
         same = draw.random() < self._config.p_same_prototype
-        keys = frozenset() if same else frozenset({name_key(case.excerpt.surface), name_key(view.surface)})
-        return view, Hidden(keys, case.document), draw
+        return view, Hidden(frozenset() if same else _spellings(case, view), case.document), draw
 
     def _view(self, case: Case, draw: random.Random) -> Excerpt:
         fate = draw.random()
         if fate < self._config.p_replace:
-            others = [name for name in self._ontology.names_at(case.entity) if name != case.excerpt.surface]
+            names = self._linker.ontology.names_at(case.entity)
+            others = [name for name in names if name != case.excerpt.surface]
             return replace(case.excerpt, surface=draw.choice(others)) if others else case.excerpt
         return replace(case.excerpt, masked=fate < self._config.p_replace + self._config.p_mask)
 
-    def _has_other_names(self, entity: int, example: Example) -> bool:
-        keys = example.spellings()
-        return any(name_key(name) not in keys for name in self._ontology.names_at(entity))
+    def _unseen(self, case: Case, view: Excerpt, draw: random.Random) -> frozenset[str]:
+        """Return the names that references leave out: those spelled as the mention, if the entity has others."""
+        if draw.random() < self._config.p_same_name:
+            return frozenset()
+        keys = _spellings(case, view)
+        return (
+            keys
+            if any(name_key(name) not in keys for name in self._linker.ontology.names_at(case.entity))
+            else frozenset()
+        )
 
 
-class Examples:
-    """Examples in memory, as ids; their texts are looked up when they are needed."""
-
-    def __init__(self, table: pa.Table, linker: Linker) -> None:
-        self._columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-        self._count = len(table)
-        self._linker = linker
-
-    def __len__(self) -> int:
-        return self._count
-
-    def get(self, place: int) -> Example:
-        """Return an example."""
-        row = {name: column[place].as_py() for name, column in self._columns.items()}
-        mention = Excerpt(row["left"], row["surface"], row["right"], row["masked"])
-        seen = tuple(Seen(*pair) for pair in zip(row["entities"], row["prototypes"], strict=True))
-        return Example(mention, row["original"], row["hides"], seen, row["gold"])
-
-    def options(self, example: Example) -> list[Option]:
-        """Return the candidates as the model sees them."""
-        hidden = example.spellings() if example.hides else frozenset[str]()
-        found = []
-        for seen in example.candidates:
-            [prototype] = self._linker.prototypes.mentions(seen.prototype, seen.prototype + 1)
-            found.append(Option(without_names(self._linker.ontology.at(seen.entity), hidden), prototype))
-        return found
-
-
-def build_examples(
-    folder: Path,
-    cases: Sequence[Case],
-    maker: ExampleMaker,
-    linker: Linker,
-    stamp: Mapping[str, Any],
-    progress: Progress,
-) -> Examples:
-    """Make the examples of mentions, or read those that an interrupted run left in the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    _check_stamp(folder / _STAMP, stamp)
-    tables = [_SCHEMA.empty_table()]
-    for first in range(0, len(cases), _BLOCK):
-        file = folder / f"block-{first // _BLOCK:06d}.parquet"
-        if not file.is_file():
-            draft = file.with_suffix(".tmp")
-            pq.write_table(_table(maker(cases[first : first + _BLOCK], first)), draft)
-            draft.rename(file)
-        try:
-            tables.append(pq.read_table(file, schema=_SCHEMA))
-        except (OSError, ValueError) as error:  # Arrow's errors are among them
-            raise DamagedError(f"{file} cannot be read ({error}); remove it, and --resume makes it again") from None
-        progress({"event": "examples", "done": min(first + _BLOCK, len(cases)), "total": len(cases)})
-    return Examples(pa.concat_tables(tables), linker)
-
-
-def chosen(cases: Sequence[Case], count: int, seed: int) -> list[Case]:
-    """Return so many mentions in a random order; all of them if `count` is 0."""
-    order = np.random.default_rng((seed, 11)).permutation(len(cases))
-    return [cases[place] for place in order[: count or len(cases)].tolist()]
-
-
-def _check_stamp(file: Path, stamp: Mapping[str, Any]) -> None:
-    """Refuse examples that were made in another way than they would be now."""
-    if not file.is_file():
-        if any(file.parent.glob("block-*")):
-            raise DamagedError(
-                f"{file} is missing, so who knows how the examples beside it were made; --force starts anew"
-            )
-        draft = file.with_suffix(".tmp")
-        draft.write_text(json.dumps(stamp), encoding="utf-8")
-        draft.rename(file)
-    try:
-        before = dict(json.loads(file.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
-        raise DamagedError(f"{file} cannot be read ({error}); start anew with --force") from None
-    for key, value in stamp.items():
-        if before.get(key) != value:
-            raise ConfigError(
-                f"the examples in {file.parent} were made with {key} = {before.get(key)!r}, not {value!r}; "
-                "give what they were made with, or start anew with --force"
-            )
-
-
-def _table(examples: Iterator[Example]) -> pa.Table:
-    rows = []
-    for one in examples:
-        text = {name: getattr(one.mention, name) for name in ("left", "surface", "right", "masked")}
-        more = {"original": one.original, "hides": one.hides, "gold": one.gold}
-        entities, prototypes = ([astuple(seen)[part] for seen in one.candidates] for part in (0, 1))
-        rows.append({**text, **more, "entities": entities, "prototypes": prototypes})
-    return pa.Table.from_pylist(rows, schema=_SCHEMA)
+def _spellings(case: Case, view: Excerpt) -> frozenset[str]:
+    """Return the keys of the names that would give the answer away: as the text has it, and as it is shown."""
+    return frozenset({name_key(case.excerpt.surface), name_key(view.surface)})

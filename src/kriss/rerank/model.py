@@ -11,6 +11,7 @@ mention. `reranker.json` says how sequences are made.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ import torch
 import transformers
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from kriss.encoder.base import locate
 from kriss.encoder.pairs import PairConfig, Pairs, read_settings, write_settings
@@ -27,6 +29,20 @@ from kriss.encoder.windows import Batch, Sequences
 
 _PLAIN = {"activation_fn": "torch.nn.modules.linear.Identity", "version": "5.0.0"}
 """What makes sentence-transformers give scores as they are, and not between 0 and 1."""
+
+
+def rerank_loss(scores: Tensor, counts: Sequence[int], gold: Sequence[int]) -> Tensor:
+    """Return the sum over mentions: each must give its correct entity the best score among its candidates.
+
+    `scores` are those of the first mention's candidates, then of the second's; `counts` says how many each has, `gold`
+    which of them is correct.
+
+    l(m_i) = -log( exp(s(m_i, e_gold)) / sum_{k=1..K} exp(s(m_i, e_k)) )
+    """
+    own = scores.split(list(counts))
+    return torch.stack(
+        [cross_entropy(part, part.new_tensor(at).long()) for part, at in zip(own, gold, strict=True)]
+    ).sum()
 
 
 class CrossEncoder(torch.nn.Module):

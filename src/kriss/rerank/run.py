@@ -1,39 +1,34 @@
-"""Training a re-ranker: what a run is made of, beside the loop that all training shares."""
+"""Training a re-ranker and making it ready to link: what a run is made of, beside the loop of all training."""
 
 from __future__ import annotations
 
 import math
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from kriss.artifacts import check_target, create, open_artifact
-from kriss.config import to_mapping
-from kriss.errors import ConfigError, ExistsError, InputError
+from kriss.artifacts import check_target, open_artifact
+from kriss.errors import InputError
 from kriss.link.linker import Linker
 from kriss.mine.store import open_mentions
-from kriss.rank.tune import Case
+from kriss.rank.rerank import CrossScorer, made_for
+from kriss.rank.tune import Case, tune, usable
 from kriss.records import Excerpt
 from kriss.rerank.config import RerankConfig, check
-from kriss.rerank.dev import RerankScore, score
-from kriss.rerank.examples import ExampleMaker, Examples, build_examples, chosen, digest_of, read_cases
-from kriss.rerank.losses import rerank_loss
-from kriss.rerank.model import CrossEncoder
-from kriss.rerank.prepare import check_usable, make_usable
+from kriss.rerank.examples import Example, ExampleMaker, digest_of, read_cases, shuffled
+from kriss.rerank.export import export_reranker
+from kriss.rerank.model import CrossEncoder, rerank_loss
 from kriss.train import checkpoint
-from kriss.train.log import Progress
-from kriss.train.loop import Loop
+from kriss.train.log import Progress, Score
+from kriss.train.loop import Loop, join_processes
 
-_EXAMPLES = "examples"
-_SHAPING = ("candidates", "mentions_per_entity", "batch", "steps", "p_mask", "p_replace", "p_same_prototype",
-            "p_same_name", "dev_queries", "seed")  # fmt: skip
-"""Settings that examples depend on."""
+_AT_ONCE = 64
+"""Examples that are scored at a time, and on whose candidates a graph is compared with torch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +40,8 @@ class RerankReport:
     examples: int
     skipped: int
     """Mentions for whose entity nothing speaks but their own document and spelling."""
-    before: RerankScore | None
-    after: RerankScore | None
+    before: Score | None
+    after: Score | None
     best_step: int
     """The step whose weights were kept: the last, if there is no dev set."""
     tuning: Mapping[str, Any]
@@ -70,103 +65,86 @@ def train_reranker(
     """
     check(config)
     check_target(out, "reranker", force=force)
+    work = checkpoint.folder_of(out)
+    begun = checkpoint.to_resume(work, resume=resume, force=force)
     progress({"event": "prepare"})
-    given = {
-        "linker": linker.artifact.digest,
-        "mentions": open_artifact(mentions, "mentions").digest,
-        **linker.made_for(),
-        "gold": digest_of(gold),
-    }
-    open_mentions(mentions, linker.ontology).close()
+    digests = {"linker": linker.artifact.digest, "mentions": open_artifact(mentions, "mentions").digest}
+    inputs = {**digests, **made_for(linker.artifact), "gold": digest_of(gold)}
     linker.link([Excerpt.bare(linker.ontology.name_at(0))], top=1)  # refuses an encoder that is not the linker's own
-    judges = _judges(config, linker, mentions)
-    cases = check_usable(linker, judges.cases, mentions)
-    judges = _Judges(judges.split, cases)
-    work = out.parent / f".{out.name}.training"
-    begun = _begun(work, resume=resume, force=force)
+    splits = _Splits.read(config, linker, mentions, gold)
     torch.manual_seed(config.seed)
     model = CrossEncoder.from_pretrained(config.model, config.pair(), dropout=config.dropout)
-    if not resume:
-        shutil.rmtree(work, ignore_errors=True)
-    try:
-        examples, dev, skipped = _examples(config, linker, mentions, work / _EXAMPLES, given, progress, gold)
-        run = _Run(config, examples, dev, skipped, model, work, progress, given)
-        run.start(begun)
-        run.go()
-        run.finish(out, linker, mentions, judges, len(gold), force=force)
-    except BaseException:
-        if checkpoint.newest(work) is None and not any(work.rglob("block-*")):  # nothing to go on from
-            shutil.rmtree(work, ignore_errors=True)
-        raise
-    return run.report(out)
-
-
-def _examples(
-    config: RerankConfig,
-    linker: Linker,
-    mentions: Path,
-    folder: Path,
-    given: Mapping[str, str],
-    progress: Progress,
-    gold: Sequence[Case] = (),
-) -> tuple[Examples, Examples, int]:
-    """Return the examples of the train split, those of the dev split, and how many of the former there could not be."""
-    file = open_mentions(mentions, linker.ontology)
-    stamp = {**{key: to_mapping(config)[key] for key in _SHAPING}, **given}
-    wanted = {"train": config.steps * config.batch, "dev": config.dev_queries}  # no more than will be seen
-    made, missing = {}, {}
-    for split, count in wanted.items():
-        labeled = chosen(read_cases(file, linker.ontology, split, config.mentions_per_entity), count, config.seed)
-        if split == "train" and gold:
-            labeled = (chosen(gold, count // 2, config.seed) + labeled)[: count or None]
-        maker = ExampleMaker(linker, config, split, training=split == "train")
-        made[split] = build_examples(folder / split, labeled, maker, linker, stamp, progress)
-        missing[split] = len(labeled) - len(made[split])
-    if not len(made["train"]):
+    model.to(join_processes().device)
+    examples = ExampleMaker(linker, config, training=True)(splits.train, progress)
+    if not examples:
         raise InputError(f"{mentions} has no training mentions whose entities have other prototypes: mine more text")
-    return made["train"], made["dev"], missing["train"]
+    dev = ExampleMaker(linker, config, training=False)(splits.dev)
+    if not begun:
+        shutil.rmtree(work, ignore_errors=True)
+    run = _Run(config, linker, examples, dev, model, work, inputs, progress)
+    skipped = len(splits.train) - len(examples)
+    with checkpoint.working(work):
+        run.run(begun)
+        sources: list[dict[str, Any]] = [
+            {"name": path.name, "sha256": digests[kind]}
+            for kind, path in (("linker", linker.artifact.path), ("mentions", mentions))
+        ]
+        if gold:
+            sources.append({"name": "gold", "mentions": len(gold), "sha256": inputs["gold"]})
+        with run.writing(out, "reranker", sources, force=force) as draft:
+            model.cpu().save(draft.path)
+            ready = make_usable(model, linker, splits.judges, dev or examples, config, draft.path)
+            draft.facts |= {**made_for(linker.artifact), "examples": len(examples), "skipped": skipped, **ready}
+    return RerankReport(out, run.steps, len(examples), skipped, run.before, run.after, run.kept, ready["tuning"])
 
 
 @dataclass(frozen=True, slots=True)
-class _Judges:
-    """Mentions to choose by how the re-ranker is used."""
+class _Splits:
+    """Mentions by what they are for."""
 
-    split: str
-    cases: list[Case]
+    train: list[Case]
+    dev: list[Case]
+    judges: list[Case]
+    """Those that choose the weight in the linker: dev mentions, or without them such as are not trained on."""
+
+    @classmethod
+    def read(cls, config: RerankConfig, linker: Linker, mentions: Path, gold: Sequence[Case]) -> _Splits:
+        """Read as many mentions as will be seen; without any to choose by there is an error, before training."""
+        with open_mentions(mentions, linker.ontology) as file:
+            train, dev = (
+                read_cases(file, linker.ontology, split, config.mentions_per_entity, config.seed)
+                for split in ("train", "dev")
+            )
+        count = config.steps * config.batch or len(train)
+        judges = usable(linker.prototypes, (dev or train[count:] or train)[: config.dev_queries])
+        if not judges:
+            raise InputError(
+                f"{mentions}: no entity of the dev mentions has another name to be found by, so nothing could tell "
+                "how well a re-ranker does; mine more text, or take an ontology with synonyms"
+            )
+        by_hand = shuffled(gold, config.seed)[: count // 2]
+        return cls((by_hand + train)[:count], dev[: config.dev_queries], judges)
 
 
-def _judges(config: RerankConfig, linker: Linker, mentions: Path) -> _Judges:
-    """Return mentions of the dev split; without one, those of the train split that are not learned from, if any."""
-    file = open_mentions(mentions, linker.ontology)
-    for split in ("dev", "train"):
-        labeled = chosen(read_cases(file, linker.ontology, split, config.mentions_per_entity), 0, config.seed)
-        if split == "dev" and labeled:
-            return _Judges(split, labeled[: config.dev_queries])
-    seen = config.steps * config.batch or len(labeled)
-    fresh = labeled[seen:][: config.dev_queries]
-    return _Judges("train, unseen", fresh) if fresh else _Judges("train", labeled[: config.dev_queries])
-
-
-class _Run(Loop[RerankScore, list[int]]):
+class _Run(Loop[list[int]]):
     """Training a re-ranker; a batch are the places of its examples."""
 
     def __init__(
         self,
         config: RerankConfig,
-        examples: Examples,
-        dev: Examples,
-        skipped: int,
+        linker: Linker,
+        examples: Sequence[Example],
+        dev: Sequence[Example],
         model: CrossEncoder,
         work: Path,
-        tell: Progress,
-        given: Mapping[str, str],
+        inputs: Mapping[str, str],
+        progress: Progress,
     ) -> None:
         self.batch = min(config.batch, len(examples))
         steps = config.steps or math.ceil(config.epochs * len(examples) / self.batch)
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        super().__init__(config, model.to(device), device, steps, work, tell, given, RerankScore)
-        self.config, self.examples, self.dev, self.skipped, self.cross = config, examples, dev, skipped, model
-        self.tuning: Mapping[str, Any] = {}
+        super().__init__(config, model, steps, work, inputs, progress)
+        self.config, self.linker, self.examples, self.dev = config, linker, examples, dev
+        self.cross = model
 
     def batches(self) -> Iterator[list[int]]:
         """Yield the batches that remain: a walk through all examples, in a new order each time round."""
@@ -179,66 +157,63 @@ class _Run(Loop[RerankScore, list[int]]):
         """Add the gradients of a batch, a few mentions at a time."""
         total, pairs = 0.0, 0
         for first in range(0, len(batch), self.config.chunk):
-            some = [self.examples.get(place) for place in batch[first : first + self.config.chunk]]
-            options = [self.examples.options(example) for example in some]
+            some = [self.examples[place] for place in batch[first : first + self.config.chunk]]
+            options = [example.options(self.linker) for example in some]
             sequences = self.cross.pairs([example.mention for example in some], options)
             [(order, read)] = sequences.batches(len(sequences))
-            flat = self.cross.run(read).float()[torch.from_numpy(np.argsort(order)).to(self.device)]
-            gold = torch.tensor([example.gold for example in some], device=flat.device)
-            loss = rerank_loss(*in_rows(flat, [len(part) for part in options]), gold) / len(batch)
+            scores = self.cross.run(read).float()[torch.from_numpy(np.argsort(order)).to(self.device)]
+            loss = rerank_loss(scores, [len(part) for part in options], [one.gold for one in some]) / len(batch)
             loss.backward()  # type: ignore[no-untyped-call]
             total += float(loss.detach())
             pairs += len(sequences)
         return total, pairs
 
-    def judge(self) -> RerankScore | None:
+    def judge(self) -> Score | None:
         """Re-rank the candidates of the dev mentions."""
-        return score(self.cross, self.dev, self.config.candidates) if len(self.dev) else None
-
-    def finish(self, out: Path, linker: Linker, mentions: Path, judges: _Judges, gold: int, *, force: bool) -> None:
-        """Write the artifact: the weights that were best on dev, or the last if there is no dev set."""
-        self.take_best()
-        sources = (("linker", linker.artifact.path), ("mentions", mentions))
-        inputs: list[dict[str, Any]] = [{"name": path.name, "sha256": self.given[kind]} for kind, path in sources]
-        if gold:
-            inputs.append({"name": "gold", "mentions": gold, "sha256": self.given["gold"]})
-        config, seed = to_mapping(self.config), self.config.seed
-        with (
-            checkpoint.writing(out, "is the disk full? --resume writes it without training again"),
-            create(out, "reranker", config=config, inputs=inputs, seed=seed, force=force) as draft,
-        ):
-            self.cross.cpu().save(draft.path)
-            usable = make_usable(
-                self.cross, linker, judges.cases, self.dev or self.examples, self.config.candidates, draft.path
-            )
-            draft.facts |= {
-                **linker.made_for(),
-                **self.write_history(draft.path),
-                "examples": len(self.examples),
-                "skipped": self.skipped,
-                **usable,
-                "tuned_on": judges.split,
-            }
-            self.tuning = usable["tuning"]
-        shutil.rmtree(self.work, ignore_errors=True)
-
-    def report(self, out: Path) -> RerankReport:
-        """Return what came of the run."""
-        done = self.before, self.after, self.kept, self.tuning
-        return RerankReport(out, self.steps, len(self.examples), self.skipped, *done)
+        return score(self.cross, self.linker, self.dev, self.config.candidates) if self.dev else None
 
 
-def in_rows(flat: Tensor, counts: list[int]) -> tuple[Tensor, Tensor]:
-    """Return scores in a row for each mention, and where in it a candidate is: lists may differ in length."""
-    places = torch.arange(max(counts), device=flat.device)
-    real = places < torch.tensor(counts, device=flat.device)[:, None]
-    return flat.new_zeros(real.shape).masked_scatter(real, flat), real
+def score(model: CrossEncoder, linker: Linker, examples: Sequence[Example], candidates: int) -> Score:
+    """Return the shares of dev mentions whose entity is first: after re-ranking, of the masked ones, and before it.
+
+    One whose entity is not among the candidates is wrong, and so is a tie: no order can do better than `recall`.
+    """
+    right: list[bool] = []
+    for first in range(0, len(examples), _AT_ONCE):
+        some = examples[first : first + _AT_ONCE]
+        options = [example.options(linker) for example in some]
+        scores = model.scores(model.pairs([example.mention for example in some], options))
+        bounds = np.cumsum([len(part) for part in options])[:-1]
+        for example, own in zip(some, np.split(scores, bounds), strict=True):
+            others = np.delete(own, example.gold) if example.gold >= 0 else own
+            right.append(example.gold >= 0 and bool((own[example.gold] > others).all()))
+    masked = [good for good, example in zip(right, examples, strict=True) if example.mention.masked]
+    figures = {
+        "reranked@1": right,
+        **({"masked@1": masked} if masked else {}),
+        "linker@1": [example.gold == 0 for example in examples],
+        f"recall@{candidates}": [example.gold >= 0 for example in examples],
+    }
+    shares = {name: float(np.mean(found)) for name, found in figures.items()}
+    return Score(shares["reranked@1"], shares)
 
 
-def _begun(work: Path, *, resume: bool, force: bool) -> Path | None:
-    """Return the checkpoint to go on from; a run that was cut short before its first has examples alone."""
-    if resume and not work.exists():
-        raise ConfigError(f"there is no training to resume: {work} does not exist; leave out --resume")
-    if not resume and work.exists() and not force:
-        raise ExistsError(f"an interrupted training stands in {work}: --resume goes on with it, --force starts anew")
-    return checkpoint.newest(work) if resume else None
+def make_usable(
+    model: CrossEncoder,
+    linker: Linker,
+    cases: Sequence[Case],
+    examples: Sequence[Example],
+    config: RerankConfig,
+    folder: Path,
+) -> dict[str, Any]:
+    """Write graphs and weights beside a saved re-ranker, and return what the manifest says of them."""
+    some = examples[:: max(len(examples) // _AT_ONCE, 1)]
+    options = [example.options(linker) for example in some]
+    pairs = model.pairs([example.mention for example in some], options)
+    graphs = export_reranker(model, folder, pairs, [len(part) for part in options])
+    cross = CrossScorer(folder, graphs["precision"], config.candidates)
+    before = tune(linker.ranking, linker.encoder, cases, names=())
+    after = tune(replace(linker.ranking, reranker=cross), linker.encoder, cases, names=("cross",))
+    after.save(folder)
+    tuning = {"weight": after.weights["cross"], "linker": dict(before.accuracy), "reranked": dict(after.accuracy)}
+    return {"onnx": graphs, "tuning": {**tuning, "mentions": len(cases)}}

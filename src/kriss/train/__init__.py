@@ -2,15 +2,12 @@
 
 config      settings and presets
 losses      the equations
-names       which names are kept from training, for the dev set
-examples    mentions and entities of a training set, from the artifacts
+examples    mentions and entities of a training set, from the artifacts; the names that it never sees
 batches     what a batch consists of, as a function of the step alone
-neighbours  entities that are hard to tell apart
 gradients   from a batch to gradients, in small memory, on any number of processes
 dev         linking accuracy on held-out documents
+loop        the steps of any training, its dev scores, checkpoints and log
+run         the training of an encoder
 checkpoint  a state to go on from
-run         the loop
 log         what a run says of itself
-curves      the log as a picture
-score       an encoder on the dev set of its own training
 """

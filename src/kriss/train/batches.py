@@ -24,11 +24,14 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class TokenizedBatch:
-    """The sequences of 2N mentions and, if asked for, of N references: the part of one process."""
+    """The sequences of 2N mentions and, unless `beta` is 0, of N references: the part of one process."""
 
     step: int
     mentions: Sequences
     references: Sequences | None
+
+    def __len__(self) -> int:
+        return len(self.mentions) + len(self.references or ())
 
 
 class Sampler:
@@ -40,14 +43,12 @@ class Sampler:
     def __init__(self, examples: TrainingSet, config: TrainConfig) -> None:
         self._examples = examples
         self._config = config
-        total = len(examples.mentions.rows)
         wanted = config.batch // 2
-        bare = round(wanted * config.name_only) if len(examples.name_only) else 0
+        bare = round(wanted * config.name_only)
         self.bare = min(bare, len(examples.name_only), wanted - 1)  # one entity with mentions at least
-        self.mined = min(wanted - self.bare, total)
+        self.mined = min(wanted - self.bare, len(examples.mentions.rows))
         self._counts = examples.mentions.counts()
         self._place = {int(row): place for place, row in enumerate(examples.mentions.rows)}
-        self._neighbours: Rows | None = None
         self._tickets = [self._tickets_of(rows) for rows in (examples.mentions.rows, examples.name_only)]
         self._orders: dict[int, tuple[int, Rows]] = {}
 
@@ -56,53 +57,32 @@ class Sampler:
         """N, the entities of a batch."""
         return self.mined + self.bare
 
-    def use_neighbours(self, neighbours: Rows | None) -> None:
-        """From now on let entities that are hard to tell apart share a batch: places in `mentions.rows`."""
-        self._neighbours = neighbours
+    def batches(self, windows: Windows, steps: range, rank: int = 0, ranks: int = 1) -> Iterator[TokenizedBatch]:
+        """Yield the batches of some steps, tokenized by a thread while the model works."""
+        with ThreadPoolExecutor(1) as thread:
+            waiting = [thread.submit(self.batch, windows, step, rank, ranks) for step in steps[:_AHEAD]]
+            for step in steps:
+                batch = waiting.pop(0).result()
+                if step + _AHEAD < steps.stop:
+                    waiting.append(thread.submit(self.batch, windows, step + _AHEAD, rank, ranks))
+                yield batch
+
+    def batch(self, windows: Windows, step: int, rank: int = 0, ranks: int = 1) -> TokenizedBatch:
+        """Return the part of a batch that falls to one of several processes."""
+        rows = self.entities_at(step)
+        share = len(rows) // ranks
+        first = rank * share
+        own = rows[first : first + share]
+        references = windows.references(self.references_at(step, own, first)) if self._config.beta else None
+        return TokenizedBatch(step, windows.mentions(self.mentions_at(step, own, first)), references)
 
     def entities_at(self, step: int) -> list[int]:
         """Return the rows of the entities in a batch."""
-        rows = self._examples.mentions.rows
-        if self._neighbours is None:
-            places = self._walk(step, self.mined, stream=0)
-        else:
-            places = self._grouped(step, self._neighbours)
-        bare = self._walk(step, self.bare, stream=1) if self.bare else []
-        return [int(rows[place]) for place in places] + [int(self._examples.name_only[place]) for place in bare]
-
-    def _tickets_of(self, rows: Rows) -> Rows:
-        """Return how often each entity comes in a round."""
-        if self._config.draw == "entities":
-            return np.ones(len(rows), dtype=np.int64)
-        return np.minimum(self._examples.name_counts[rows], _MOST)
-
-    def _walk(self, step: int, size: int, stream: int) -> list[int]:
-        """Return the next `size` places of a walk through all, in a new order each time round."""
-        tickets = self._tickets[stream]
-        number, at = divmod(step, int(tickets.sum()) // size)
-        known, order = self._orders.get(stream, (-1, None))
-        if order is None or known != number:  # a new order of millions takes a while: once a round
-            order = _shuffled(tickets, np.random.default_rng((self._config.seed, stream, number)))
-            self._orders[stream] = number, order
-        chosen = dict.fromkeys(order[at * size : (at + 1) * size].tolist())
-        if len(chosen) < size:  # one with many names among few entities
-            others = np.random.default_rng((self._config.seed, stream, 3, step)).permutation(len(tickets))
-            chosen |= dict.fromkeys(others.tolist())
-        return list(chosen)[:size]
-
-    def _grouped(self, step: int, neighbours: Rows) -> list[int]:
-        """Return seeds of the walk, each with some of its neighbours, until the batch is full."""
-        group = self._config.hard_group
-        seeds = self._walk(step, max(self.mined // group, 1), stream=0)
-        draw = np.random.default_rng((self._config.seed, 2, step))
-        chosen: dict[int, None] = {}
-        for seed in seeds:
-            chosen[seed] = None
-            for place in draw.permutation(neighbours[seed])[: group - 1]:
-                chosen[int(place)] = None
-        for place in draw.permutation(len(neighbours))[: 2 * self.mined]:
-            chosen[int(place)] = None
-        return list(chosen)[: self.mined]
+        rows, bare = self._examples.mentions.rows, self._examples.name_only
+        return [
+            *(int(rows[place]) for place in self._walk(step, self.mined, stream=0)),
+            *(int(bare[place]) for place in self._walk(step, self.bare, stream=1)),
+        ]
 
     def mentions_at(self, step: int, rows: list[int], first: int) -> list[Excerpt]:
         """Return two mentions for each entity; `first` is the place of the first of them in the batch."""
@@ -120,6 +100,28 @@ class Sampler:
             random.Random(f"{self._config.seed} {step} {number} references").shuffle(aliases)  # noqa: S311
             entities.append(replace(entity, aliases=tuple(aliases)))
         return entities
+
+    def _tickets_of(self, rows: Rows) -> Rows:
+        """Return how often each entity comes in a round."""
+        if self._config.draw == "entities":
+            return np.ones(len(rows), dtype=np.int64)
+        return np.minimum(self._examples.name_counts[rows], _MOST)
+
+    def _walk(self, step: int, size: int, stream: int) -> list[int]:
+        """Return the next `size` places of a walk through all, in a new order each time round."""
+        if not size:
+            return []
+        tickets = self._tickets[stream]
+        number, at = divmod(step, int(tickets.sum()) // size)
+        known, order = self._orders.get(stream, (-1, None))
+        if order is None or known != number:  # a new order of millions takes a while: once a round
+            order = _shuffled(tickets, np.random.default_rng((self._config.seed, stream, number)))
+            self._orders[stream] = number, order
+        chosen = dict.fromkeys(order[at * size : (at + 1) * size].tolist())
+        if len(chosen) < size:  # one with many names among few entities
+            others = np.random.default_rng((self._config.seed, stream, 3, step)).permutation(len(tickets))
+            chosen |= dict.fromkeys(others.tolist())
+        return list(chosen)[:size]
 
     def _pair(self, row: int, draw: random.Random) -> tuple[Excerpt, Excerpt]:
         names = self._examples.names(row).seen
@@ -153,39 +155,3 @@ def _shuffled(tickets: Rows, draw: np.random.Generator) -> Rows:
     first = np.cumsum(tickets) - tickets
     nth = np.arange(len(places)) - np.repeat(first, tickets)
     return places[np.argsort((nth + draw.random(len(tickets))[places]) / tickets[places], kind="stable")]
-
-
-def tokenized(
-    sampler: Sampler, examples: TrainingSet, windows: Windows, config: TrainConfig, step: int, rank: int, ranks: int
-) -> TokenizedBatch:
-    """Return the part of a batch that falls to one of several processes."""
-    rows = sampler.entities_at(step)
-    share = len(rows) // ranks
-    first = rank * share
-    mine = rows[first : first + share]
-    mentions = windows.mentions(sampler.mentions_at(step, mine, first))
-    references = None
-    if config.beta:
-        references = windows.references(sampler.references_at(step, mine, first))
-    return TokenizedBatch(step, mentions, references)
-
-
-def prefetched(
-    sampler: Sampler,
-    examples: TrainingSet,
-    windows: Windows,
-    config: TrainConfig,
-    steps: range,
-    rank: int = 0,
-    ranks: int = 1,
-) -> Iterator[TokenizedBatch]:
-    """Yield the batches of some steps, tokenized by a thread while the model works."""
-    with ThreadPoolExecutor(1) as thread:
-        waiting = [
-            thread.submit(tokenized, sampler, examples, windows, config, step, rank, ranks) for step in steps[:_AHEAD]
-        ]
-        for step in steps:
-            batch = waiting.pop(0).result()
-            if step + _AHEAD < steps.stop:
-                waiting.append(thread.submit(tokenized, sampler, examples, windows, config, step + _AHEAD, rank, ranks))
-            yield batch

@@ -9,7 +9,7 @@ entity scores above all others by Eq. 4, so a tie is wrong.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -17,9 +17,15 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from kriss.artifacts import open_artifact
+from kriss.config import from_mapping
+from kriss.encoder.model import Encoder
+from kriss.errors import InputError
+from kriss.ontology import Ontology
 from kriss.records import Entity, Excerpt
 from kriss.train.config import TrainConfig
 from kriss.train.examples import MinedMentions, TrainingSet, read_mentions
+from kriss.train.log import Score
 
 _PROTOTYPES = 2
 """Prototypes an entity has here: two keep a look at the dev set affordable while training."""
@@ -44,31 +50,6 @@ class Queries:
 
     mentions: tuple[Excerpt, ...]
     gold: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DevScore:
-    """Shares of the queries, by kind, that are right at 1 and among the best 5."""
-
-    at: Mapping[str, Mapping[int, float]]
-
-    @property
-    def mean(self) -> float:
-        """The mean over the kinds of accuracy at 1: what the best checkpoint is chosen by."""
-        return float(np.mean([found[1] for found in self.at.values()]))
-
-    def flat(self) -> dict[str, float]:
-        """Return plain figures for a log."""
-        return {f"{kind}@{top}": value for kind, found in self.at.items() for top, value in found.items()}
-
-    @classmethod
-    def of(cls, flat: Mapping[str, float]) -> DevScore:
-        """Return the score that `flat` gave these figures of."""
-        at: dict[str, dict[int, float]] = {}
-        for key, value in flat.items():
-            kind, _, top = key.partition("@")
-            at.setdefault(kind, {})[int(top)] = value
-        return cls(at)
 
 
 class DevSet:
@@ -108,16 +89,42 @@ class DevSet:
     def __bool__(self) -> bool:
         return bool(self.queries)
 
-    def score(self, encoder: Scorable, *, references: bool) -> DevScore:
-        """Link every query with an encoder; without `references` a prototype stands alone, as in Eq. 3."""
+    def score(self, encoder: Scorable, *, references: bool) -> Score:
+        """Return the shares of the queries, by kind, that are right at 1 and among the best 5: `masked@1` and so on.
+
+        Without `references` a prototype stands alone, as in Eq. 3.
+        """
         stored = encoder.mentions(self.prototypes)
         if references:
             stored = stored + encoder.references(self._references)[self.owners]
-        found = {}
+        figures: dict[str, float] = {}
         for kind, queries in self.queries.items():
             ranks = _ranks(encoder.mentions(queries.mentions), stored, self.owners, np.array(queries.gold))
-            found[kind] = {top: float(np.mean(ranks < top)) for top in TOP}
-        return DevScore(found)
+            figures |= {f"{kind}@{top}": float(np.mean(ranks < top)) for top in TOP}
+        return Score(float(np.mean([figures[f"{kind}@1"] for kind in self.queries])), figures)
+
+
+def score_encoder(
+    folder: Path,
+    ontology: Ontology,
+    mentions: Path,
+    *,
+    queries: int,
+    entities: int,
+    references: bool = True,
+    untrained: bool = False,
+) -> tuple[Score, DevSet]:
+    """Score a trained encoder, or the model it started from, on the dev set of its own training.
+
+    Names held out from its training are the unseen ones.
+    """
+    artifact = open_artifact(folder, "encoder")
+    config = from_mapping(TrainConfig, artifact.config, str(folder / "manifest.json"))
+    dev = DevSet(TrainingSet(ontology, mentions, config), mentions, config, queries, entities)
+    if not dev:
+        raise InputError(f"{mentions} has no dev mentions of entities with prototypes: mine more text")
+    encoder = Encoder.from_pretrained(config.model, config.encoder()) if untrained else Encoder.load(folder)
+    return dev.score(encoder, references=references), dev
 
 
 def _prototypes(mined: MinedMentions, rows: list[int]) -> tuple[list[Excerpt], NDArray[np.int64]]:

@@ -15,7 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from accelerate import Accelerator
+from accelerate import PartialState
+from accelerate.utils import gather, reduce
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -29,21 +30,22 @@ LossOf = Callable[[Tensor], Tensor]
 Chunk = tuple[Tower, NDArray[np.int64], Batch]
 
 
-def backward(encoder: Encoder, batch: TokenizedBatch, config: TrainConfig, accelerator: Accelerator) -> float:
+def backward(encoder: Encoder, batch: TokenizedBatch, config: TrainConfig, processes: PartialState) -> float:
     """Add the gradients of a batch to the encoder's parameters, and return its loss."""
     chunks: list[Chunk] = [(encoder.mention, *part) for part in batch.mentions.batches(config.chunk)]
     if batch.references is not None:
         shift = len(batch.mentions)
         parts = batch.references.batches(config.chunk)
         chunks += [(encoder.reference, places + shift, part) for places, part in parts]
-    order = torch.from_numpy(np.argsort(np.concatenate([places for _, places, _ in chunks]))).to(accelerator.device)
+    device = processes.device
+    order = torch.from_numpy(np.argsort(np.concatenate([places for _, places, _ in chunks]))).to(device)
     count = len(batch.mentions)
 
     def loss_of(vectors: Tensor) -> Tensor:
         c, r = vectors[:count], vectors[count:] if batch.references is not None else None
         return joint_loss(
-            _gathered(c, accelerator),
-            None if r is None else _gathered(r, accelerator),
+            _gathered(c, processes),
+            None if r is None else _gathered(r, processes),
             tau=config.tau,
             pi=config.pi,
             alpha=config.alpha,
@@ -51,47 +53,53 @@ def backward(encoder: Encoder, batch: TokenizedBatch, config: TrainConfig, accel
         )
 
     if config.cache and len(chunks) > 1:
-        loss = _cached(chunks, order, loss_of, accelerator)
+        loss = _cached(chunks, order, loss_of, config)
     else:
-        with accelerator.autocast():
+        with _autocast(config, device):
             vectors = torch.cat([tower.run(part) for tower, _, part in chunks])
         loss = loss_of(vectors.float()[order])
         loss.backward()  # type: ignore[no-untyped-call]
-    _sum_over_processes(encoder, accelerator)
+    _sum_over_processes(encoder, processes)
     return float(loss.detach())
 
 
-def _cached(chunks: list[Chunk], order: Tensor, loss_of: LossOf, accelerator: Accelerator) -> Tensor:
-    states, parts = [], []
-    with torch.no_grad(), accelerator.autocast():
+def _cached(chunks: list[Chunk], order: Tensor, loss_of: LossOf, config: TrainConfig) -> Tensor:
+    device, states, parts = order.device, [], []
+    with torch.no_grad(), _autocast(config, device):
         for tower, _, part in chunks:
-            states.append(_random_state(accelerator.device))
+            states.append(_random_state(device))
             parts.append(tower.run(part))
     vectors = torch.cat(parts).float().requires_grad_()
     loss = loss_of(vectors[order])
     pulls = torch.split(torch.autograd.grad(loss, vectors)[0], [len(part) for part in parts])
     for (tower, _, part), state, pull in zip(chunks, states, pulls, strict=True):
-        _set_random_state(state, accelerator.device)
-        with accelerator.autocast():
+        _set_random_state(state, device)
+        with _autocast(config, device):
             found = tower.run(part)
         torch.autograd.backward(found, pull.to(found.dtype))
     return loss
 
 
-def _gathered(own: Tensor, accelerator: Accelerator) -> Tensor:
+def _autocast(config: TrainConfig, device: torch.device) -> torch.autocast:
+    fast = device.type == "cuda" and torch.cuda.is_bf16_supported()
+    half = config.precision == "bf16" or (config.precision == "auto" and fast)
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=half)
+
+
+def _gathered(own: Tensor, processes: PartialState) -> Tensor:
     """Return the vectors of all processes in the order of the batch; only one's own carry gradients."""
-    if accelerator.num_processes == 1:
+    if processes.num_processes == 1:
         return own
-    everyone = list(accelerator.gather(own.detach()).split(len(own)))
-    everyone[accelerator.process_index] = own
+    everyone = list(gather(own.detach()).split(len(own)))
+    everyone[processes.process_index] = own
     return torch.cat(everyone)
 
 
-def _sum_over_processes(encoder: Encoder, accelerator: Accelerator) -> None:
-    if accelerator.num_processes == 1:
+def _sum_over_processes(encoder: Encoder, processes: PartialState) -> None:
+    if processes.num_processes == 1:
         return
     grads = [parameter.grad for parameter in encoder.parameters() if parameter.grad is not None]
-    flat = accelerator.reduce(torch.cat([grad.reshape(-1) for grad in grads]), reduction="sum")
+    flat = reduce(torch.cat([grad.reshape(-1) for grad in grads]), reduction="sum")
     for grad, total in zip(grads, flat.split([grad.numel() for grad in grads]), strict=True):
         grad.copy_(total.view_as(grad))
 

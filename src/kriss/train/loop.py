@@ -10,67 +10,53 @@ import shutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
+from accelerate import PartialState
+from accelerate.utils import gather
 from torch import Tensor
 
+from kriss.artifacts import Draft, create
 from kriss.config import to_mapping
 from kriss.errors import DamagedError, KrissError
 from kriss.train import checkpoint
-from kriss.train.curves import draw_curves
-from kriss.train.log import BOARD, LOG, Log, Progress
-from kriss.train.settings import LoopSettings
+from kriss.train.checkpoint import State
+from kriss.train.config import LoopSettings
+from kriss.train.log import LOG, Log, Progress, Score, draw_curves
 
 LOG_EVERY = 10
 """Steps whose losses make one entry of the log."""
-
-
-class Score(Protocol):
-    """How a model does on dev."""
-
-    @property
-    def mean(self) -> float:
-        """What the best step is chosen by."""
-
-    def flat(self) -> dict[str, float]:
-        """Return the figures as a log has them."""
-
-    @classmethod
-    def of(cls, flat: Mapping[str, Any], /) -> Self:
-        """Return what `flat` gave."""
-
-
-ScoreT = TypeVar("ScoreT", bound=Score)
 BatchT = TypeVar("BatchT")
 
 
-class Loop(ABC, Generic[ScoreT, BatchT]):
-    """The state of a training run, and its loop. One process; a subclass may share the work with others."""
+def join_processes() -> PartialState:
+    """Return which of how many processes this is, and its device."""
+    return PartialState(cpu=not torch.cuda.is_available())
 
-    is_first = True
-    """Whether this process writes, tells and looks at dev."""
-    rank = 0
+
+class Loop(ABC, Generic[BatchT]):
+    """The state of a training run, and its loop; of several processes the first writes, tells and looks at dev."""
 
     def __init__(
         self,
         settings: LoopSettings,
         model: torch.nn.Module,
-        device: torch.device,
         steps: int,
         work: Path,
-        tell: Progress,
-        given: Mapping[str, Any],
-        score: type[ScoreT],
+        inputs: Mapping[str, Any],
+        progress: Progress,
     ) -> None:
-        self.settings, self.model, self.device, self.steps = settings, model, device, steps
-        self.work, self.tell, self.given = work, tell, given
-        self._score = score
+        self.processes = join_processes()
+        self.is_first, self.device = self.processes.is_main_process, self.processes.device
+        self.settings, self.model, self.steps = settings, model, steps
+        self.work, self.inputs, self.progress = work, inputs, progress
         self.step, self.best, self.best_step = 0, -1.0, 0
-        self.before: ScoreT | None = None
-        self.after: ScoreT | None = None
+        self.before: Score | None = None
+        self.after: Score | None = None
         self.log: Log | None = None
         self.optimizer = torch.optim.AdamW(
             [parameter for parameter in model.parameters() if parameter.requires_grad],
@@ -90,30 +76,16 @@ class Loop(ABC, Generic[ScoreT, BatchT]):
         """Add the gradients of a batch; return its loss, and how many sequences were read."""
 
     @abstractmethod
-    def judge(self) -> ScoreT | None:
+    def judge(self) -> Score | None:
         """Return how the model does on dev; None if there is no dev set."""
-
-    def plan(self) -> dict[str, Any]:
-        """Return what else is told when the loop begins."""
-        return {}
-
-    def gathered(self, state: Tensor) -> Tensor:
-        """Return a tensor of every process in a row of its own."""
-        return state[None].cpu()
-
-    def extra(self) -> dict[str, Tensor]:
-        """Return what else a checkpoint must keep."""
-        return {}
-
-    def put_back(self, extra: Mapping[str, Tensor]) -> None:
-        """Take back what `extra` gave."""
 
     # --- the loop -------------------------------------------------------------------------------------
 
-    def go(self) -> None:
-        """Train from the present step to the last."""
+    def run(self, begun: Path | None) -> None:
+        """Train to the last step: from the first, or from a checkpoint."""
         settings = self.settings
-        self.tell({"event": "plan", "steps": self.steps, "step": self.step, **self.plan()})
+        self._start(begun)
+        self.progress({"event": "plan", "steps": self.steps, "step": self.step})
         if self.step == 0:
             self._look_at_dev()
         self.model.train()
@@ -146,7 +118,7 @@ class Loop(ABC, Generic[ScoreT, BatchT]):
             return
         if self.step == 0:
             self.before = score
-        self._write({"dev": score.flat(), "mean": score.mean})
+        self._write({"dev": dict(score.figures), "mean": score.mean})
         if score.mean > self.best:
             self.best, self.best_step, self.after = score.mean, self.step, score
             checkpoint.keep_best(self.work, self.model.state_dict())
@@ -163,63 +135,63 @@ class Loop(ABC, Generic[ScoreT, BatchT]):
 
     # --- to go on from ----------------------------------------------------------------------------------
 
-    def start(self, begun: Path | None) -> None:
-        """Open the log, and put everything where it was when a checkpoint was written."""
+    def _start(self, begun: Path | None) -> None:
         if begun:
             self._go_back(begun)
         if self.is_first:
             self.work.mkdir(parents=True, exist_ok=True)
-            self.log = Log(self.work, self.tell, self.step)
-            scores = {entry["step"]: self._score.of(entry["dev"]) for entry in self.log.entries if "dev" in entry}
-            self.before, self.after = scores.get(0), scores.get(self.best_step)
+            self.log = Log(self.work, self.progress, self.step)
+            self.before, self.after = self.log.score_at(0), self.log.score_at(self.best_step)
 
     def _save(self) -> None:
-        extra = {"random": self.gathered(torch.get_rng_state().to(self.device)), **self.extra()}
+        rest = checkpoint.moments(self.optimizer) | {"random": self._gathered(torch.get_rng_state())}
         if self.device.type == "cuda":
-            extra["random_cuda"] = self.gathered(torch.cuda.get_rng_state(self.device).to(self.device))
+            rest["random_cuda"] = self._gathered(torch.cuda.get_rng_state(self.device))
         if self.is_first:
-            state = checkpoint.State(self.step, self.best, self.best_step, to_mapping(self.settings), self.given)
-            checkpoint.save(self.work, state, self.model.state_dict(), self.optimizer, extra)
+            state = State(self.step, self.best, self.best_step)
+            config, weights = to_mapping(self.settings), self.model.state_dict()
+            checkpoint.save(self.work, state, config, self.inputs, weights, rest)
+
+    def _gathered(self, state: Tensor) -> Tensor:
+        """Return a tensor of every process in a row of its own."""
+        found: Tensor = gather(state.to(self.device)[None])
+        return found.cpu()
 
     def _go_back(self, folder: Path) -> None:
-        state, weights, rest = checkpoint.read(folder, to_mapping(self.settings), self.given)
+        state, weights, rest = checkpoint.read(folder, to_mapping(self.settings), self.inputs)
         try:
             self.model.load_state_dict(weights)
         except RuntimeError:  # torch's message has a line for each tensor
             raise DamagedError(f"'{self.settings.model}' is not the model that {folder} was trained from") from None
         checkpoint.restore_moments(self.optimizer, rest)
-        torch.set_rng_state(rest["random"][self.rank])
+        torch.set_rng_state(rest["random"][self.processes.process_index])
         if self.device.type == "cuda" and "random_cuda" in rest:
-            torch.cuda.set_rng_state(rest["random_cuda"][self.rank], self.device)
-        self.put_back(rest)
+            torch.cuda.set_rng_state(rest["random_cuda"][self.processes.process_index], self.device)
         self.step, self.best, self.best_step = state.step, state.best, state.best_step
 
     # --- the end ----------------------------------------------------------------------------------------
 
     @property
     def kept(self) -> int:
-        """The step whose weights are kept: the last, if there is no dev set."""
+        """The step whose weights are kept: the best on dev, or the last if there is no dev set."""
         return self.best_step if self.after else self.steps
 
-    def take_best(self) -> None:
-        """Close the log, and go back to the weights that were best on dev."""
-        if self.log:
-            self.log.close()
-        if self.after and (best := checkpoint.read_best(self.work)):
-            self.model.load_state_dict(best)
-
-    def write_history(self, folder: Path) -> dict[str, Any]:
-        """Write the log and its curves; return what the manifest says of the run."""
-        shutil.copy(self.work / LOG, folder / LOG)
-        draw_curves(self.log.entries if self.log else [], folder / "curves.png")
-        if (self.work / BOARD).is_dir():
-            shutil.copytree(self.work / BOARD, folder / BOARD)
-        return {
-            "steps": self.steps,
-            "best_step": self.kept,
-            "dev_before": self.before.flat() if self.before else {},
-            "dev": self.after.flat() if self.after else {},
-        }
+    @contextmanager
+    def writing(self, out: Path, kind: str, inputs: list[dict[str, Any]], *, force: bool) -> Iterator[Draft]:
+        """Write an artifact, the model having the weights that are kept; then remove what only the training needed."""
+        if self.after:
+            self.model.load_state_dict(checkpoint.read_best(self.work))
+        settings, advice = self.settings, "is the disk full? --resume writes it without training again"
+        with (
+            checkpoint.writing(out, advice),
+            create(out, kind, config=to_mapping(settings), inputs=inputs, seed=settings.seed, force=force) as draft,
+        ):
+            yield draft
+            shutil.copy(self.work / LOG, draft.path / LOG)
+            draw_curves(self.log.entries if self.log else [], draft.path / "curves.png")
+            before, after = (dict(score.figures) if score else {} for score in (self.before, self.after))
+            draft.facts |= {"steps": self.steps, "best_step": self.kept, "dev_before": before, "dev": after}
+        shutil.rmtree(self.work, ignore_errors=True)
 
 
 def rate(step: int, steps: int, warmup: float) -> float:
