@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kriss.link.linker import Linker
 from kriss.mine.store import open_mentions
 from kriss.names import name_key
+from kriss.rank import decide
 from kriss.rank.queries import Hidden
 from kriss.rank.tune import Case
 from kriss.rerank import examples as stage
@@ -95,8 +96,9 @@ def test_no_evidence_comes_from_the_mention_itself(
 
 
 @pytest.mark.parametrize("top", [3, 30])
-def test_candidates_are_the_linkers_own(linker: Linker, top: int) -> None:
+def test_candidates_are_the_linkers_own(linker: Linker, top: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """By hand: the weighted sum over all prototypes, without those that may not speak."""
+    monkeypatch.setattr(decide, "DEPTH", len(linker.ontology))
     config = replace(CONFIG, candidates=top, p_same_prototype=0.0)
     weights = {name: weight for name, weight in linker.weights.items() if name != "children"}
     plain = linker.with_options(weights={"children": 0.0}, shared_names=False)
