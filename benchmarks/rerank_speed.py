@@ -1,13 +1,12 @@
 """What re-ranking costs, and how it compares with a CrossEncoder of sentence-transformers.
 
-    KRISS_DATA=... python benchmarks/rerank_speed.py LINKER RERANKER [--mentions 300] [--top 16] [--repeat 2]
+    KRISS_DATA=... python benchmarks/rerank_speed.py LINKER RERANKER [--mentions 300] [--repeat 2]
 
 LINKER has RERANKER in it (`kriss rerank attach`). The mentions are those of NCBI-disease's develop set, each in its
 document. In one run, each measurement in a process of its own, those that are compared taking turns; the best of
 each counts:
 
-- `Linker.link` without re-ranking, with it as it was chosen on dev mentions but for `--top` candidates, and with
-  every mention re-ranked;
+- `Linker.link` without re-ranking and with it;
 - the same pairs alone, by kriss and by `sentence_transformers.CrossEncoder` in torch, which loads the same weights.
 """
 
@@ -28,12 +27,12 @@ if TYPE_CHECKING:
     from benchmarks.figures import Figure, main_step, report, run_step
 
     from kriss import Linker
+    from kriss.encoder.cross import OnnxCrossEncoder
     from kriss.encoder.pairs import Option
 else:  # run as a script, its folder is where modules are looked for
     from figures import Figure, main_step, report, run_step
 
 _WARM = 16
-_ALWAYS = 2.0
 
 
 def read_mentions(given: dict[str, Any]) -> list[Mention]:
@@ -63,12 +62,13 @@ def step_link(given: dict[str, Any]) -> dict[str, Any]:
 def pairs_of(given: dict[str, Any]) -> tuple[list[Excerpt], list[list[Option]]]:
     """Return mentions with the candidates that are re-ranked."""
     from kriss import Linker
+    from kriss.artifacts import open_artifact
     from kriss.encoder.pairs import Option
 
     linker: Linker = Linker.load(given["linker"], abbreviations=False)
     mentions = read_mentions(given)
     options = []
-    for link in linker.link(mentions, top=given["top"]):
+    for link in linker.link(mentions, top=open_artifact(Path(given["reranker"])).config["candidates"]):
         shown = [(linker.ontology.row_of(one.entity), one.evidence) for one in link.candidates]
         options.append(
             [
@@ -80,14 +80,20 @@ def pairs_of(given: dict[str, Any]) -> tuple[list[Excerpt], list[list[Option]]]:
     return [mention.excerpt() for mention in mentions], options
 
 
+def cross_encoder(given: dict[str, Any]) -> OnnxCrossEncoder:
+    """Open the re-ranker as a linker does."""
+    from kriss.artifacts import open_artifact
+    from kriss.encoder.cross import OnnxCrossEncoder
+    from kriss.rank.rerank import precision_of
+
+    artifact = open_artifact(Path(given["reranker"]), "reranker")
+    return OnnxCrossEncoder(artifact.path, precision_of(artifact))
+
+
 def step_pairs(given: dict[str, Any]) -> dict[str, Any]:
     """Time kriss on the pairs alone, from text to scores."""
-    from kriss.encoder.cross import OnnxCrossEncoder
-    from kriss.rank.rerank import Blend
-
-    folder = Path(given["reranker"])
     mentions, options = pairs_of(given)
-    cross = OnnxCrossEncoder(folder, Blend.load(folder).precision)
+    cross = cross_encoder(given)
     cross.scores(cross.pairs(mentions[:4], options[:4]))
     began = time.perf_counter()
     scores = cross.scores(cross.pairs(mentions, options))
@@ -98,13 +104,8 @@ def step_peer(given: dict[str, Any]) -> dict[str, Any]:
     """Time sentence-transformers on the same pairs, as texts with their markers written out."""
     from sentence_transformers import CrossEncoder
 
-    from kriss.encoder.cross import OnnxCrossEncoder
-    from kriss.rank.rerank import Blend
-
-    folder = Path(given["reranker"])
-    ours = OnnxCrossEncoder(folder, Blend.load(folder).precision)
-    pairs = ours.pairs(*pairs_of(given))
-    model = CrossEncoder(str(folder), device="cpu")
+    pairs = cross_encoder(given).pairs(*pairs_of(given))
+    model = CrossEncoder(given["reranker"], device="cpu")
     decode = model.tokenizer.decode
     texts = [
         (decode(ids[1 : first - 1]), decode(ids[first:-1]))
@@ -125,16 +126,14 @@ def main() -> None:
     parser.add_argument("reranker")
     parser.add_argument("--gold", default="ncbi-disease:dev")
     parser.add_argument("--mentions", type=int, default=300)
-    parser.add_argument("--top", type=int, default=16)
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if "KRISS_DATA" not in os.environ:
         sys.exit("set KRISS_DATA to the folder with gold/ncbi-disease")
-    given = {key: getattr(options, key) for key in ("linker", "reranker", "gold", "mentions", "top")}
+    given = {key: getattr(options, key) for key in ("linker", "reranker", "gold", "mentions")}
     given["data"] = os.environ["KRISS_DATA"]
-    reranking = {"rerank": True, "rerank_top": options.top}
-    ways = {"plain": {}, "chosen": reranking, "always": reranking | {"rerank_sure": _ALWAYS}}
+    ways: dict[str, dict[str, Any]] = {"plain": {}, "reranked": {"rerank": True}}
     script = Path(__file__)
     rounds = [
         {way: run_step(script, "link", given | {"options": asked}) for way, asked in ways.items()}
@@ -145,10 +144,7 @@ def main() -> None:
     count = rounds[0]["plain"]["mentions"]
     figures = [
         Figure("linking without re-ranking", count / best["plain"], "mentions/s"),
-        Figure(
-            f"with the top {options.top} re-ranked where it is not sure", best["chosen"] / best["plain"], "times", 6
-        ),
-        Figure(f"with the top {options.top} of every mention re-ranked", best["always"] / best["plain"], "times"),
+        Figure("with re-ranking", best["reranked"] / best["plain"], "times", 6),
         Figure("kriss on the pairs alone", rounds[0]["pairs"]["pairs"] / best["pairs"], "pairs/s"),
         Figure("of sentence-transformers' CrossEncoder", best["peer"] / best["pairs"], "times", 3, at_least=True),
     ]

@@ -45,7 +45,6 @@ SYSTEMS = {
     "kriss": "**kriss, self-supervised**",
     "untrained": "kriss, MiniLM not trained",
     "rerank": "**kriss, self-supervised, re-ranked**",
-    "rerank-always": "the same, every mention re-ranked",
     "without-abbreviations": "kriss without abbreviations",
     "without-short-forms": "kriss, only the document explains abbreviations",
     "without-shared-names": "kriss, shared names by Eq. 4",

@@ -48,11 +48,11 @@ def settings(given: dict[str, Any]) -> TrainConfig:
 def step_train(given: dict[str, Any]) -> dict[str, Any]:
     """Time whole training steps."""
     import torch
-    from accelerate import Accelerator
+    from accelerate import PartialState
 
     from kriss.encoder.model import Encoder
     from kriss.ontology import Ontology
-    from kriss.train.batches import Sampler, prefetched
+    from kriss.train.batches import Sampler
     from kriss.train.examples import TrainingSet
     from kriss.train.gradients import backward
 
@@ -61,17 +61,17 @@ def step_train(given: dict[str, Any]) -> dict[str, Any]:
     sampler = Sampler(examples, config)
     encoder = Encoder.from_pretrained(config.model, config.encoder(), dropout=config.dropout).train()
     optimizer = torch.optim.AdamW(encoder.parameters(), lr=config.learning_rate, weight_decay=0.0, fused=True)
-    accelerator = Accelerator(cpu=True)
+    processes = PartialState(cpu=True)
     steps, sequences, began, tokens = range(given["steps"] + WARM), 0, 0.0, 0
-    for batch in prefetched(sampler, examples, encoder.windows, config, steps):
+    for batch in sampler.batches(encoder.windows, steps):
         if batch.step == WARM:
             began = time.perf_counter()
-        backward(encoder, batch, config, accelerator)
+        backward(encoder, batch, config, processes)
         torch.nn.utils.clip_grad_norm_(encoder.parameters(), config.clip)
         optimizer.step()
         optimizer.zero_grad()
         if batch.step >= WARM:
-            sequences += len(batch.mentions) + len(batch.references or ())
+            sequences += len(batch)
             tokens += sum(map(len, batch.mentions.ids + (batch.references.ids if batch.references else [])))
     seconds = time.perf_counter() - began
     return {"seconds": seconds, "sequences": sequences, "tokens": tokens, "mb": peak()}
@@ -83,7 +83,7 @@ def step_bare(given: dict[str, Any]) -> dict[str, Any]:
 
     from kriss.encoder.model import Encoder
     from kriss.ontology import Ontology
-    from kriss.train.batches import Sampler, tokenized
+    from kriss.train.batches import Sampler
     from kriss.train.examples import TrainingSet
 
     config = settings(given)
@@ -91,7 +91,7 @@ def step_bare(given: dict[str, Any]) -> dict[str, Any]:
     sampler = Sampler(examples, config)
     encoder = Encoder.from_pretrained(config.model, config.encoder(), dropout=config.dropout).train()
     steps = range(given["steps"] + WARM)
-    batches = [tokenized(sampler, examples, encoder.windows, config, step, 0, 1) for step in steps]
+    batches = [sampler.batch(encoder.windows, step) for step in steps]
     sequences, began = 0, 0.0
     for batch in batches:
         if batch.step == WARM:
@@ -100,7 +100,7 @@ def step_bare(given: dict[str, Any]) -> dict[str, Any]:
             for _, part in found.batches(config.chunk) if found else ():
                 torch.autograd.backward(tower.run(part).sum())
         encoder.zero_grad()
-        sequences += (len(batch.mentions) + len(batch.references or ())) * (batch.step >= WARM)
+        sequences += len(batch) * (batch.step >= WARM)
     return {"seconds": time.perf_counter() - began, "sequences": sequences}
 
 

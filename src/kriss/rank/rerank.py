@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kriss.artifacts import Artifact, create, open_artifact
 from kriss.encoder.cross import OnnxCrossEncoder, cross_file
 from kriss.encoder.pairs import SETTINGS, Option
-from kriss.encoder.session import Precision
+from kriss.encoder.config import Precision
 from kriss.encoder.settings import TOKENIZER
 from kriss.errors import ArtifactError, DamagedError
 from kriss.ontology import Ontology

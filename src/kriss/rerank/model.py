@@ -20,7 +20,6 @@ import torch
 import transformers
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from kriss.encoder.base import locate
 from kriss.encoder.pairs import PairConfig, Pairs, read_settings, write_settings
@@ -39,10 +38,8 @@ def rerank_loss(scores: Tensor, counts: Sequence[int], gold: Sequence[int]) -> T
 
     l(m_i) = -log( exp(s(m_i, e_gold)) / sum_{k=1..K} exp(s(m_i, e_k)) )
     """
-    own = scores.split(list(counts))
-    return torch.stack(
-        [cross_entropy(part, part.new_tensor(at).long()) for part, at in zip(own, gold, strict=True)]
-    ).sum()
+    each = zip(torch.split(scores, list(counts)), gold, strict=True)
+    return torch.stack([own.logsumexp(0) - own[right] for own, right in each]).sum()
 
 
 class CrossEncoder(torch.nn.Module):
