@@ -99,6 +99,9 @@ def test_a_run_goes_on_from_any_step_to_the_same_bytes(
             with pytest.raises(KeyboardInterrupt):
                 train_reranker(settings, linker, mentions, out)
         assert not out.exists()
+        if step == 1:  # no checkpoint yet, so nothing stays behind
+            assert not work_of(out).exists()
+            continue
         resumed = train_reranker(settings, linker, mentions, out, resume=True)
         assert weights(out) == weights(unbroken.path)
         assert resumed == replace(unbroken, path=out)
@@ -242,7 +245,7 @@ def test_what_is_refused(
         train_reranker(settings, linker, here.no_dev, out, resume=True)
     [checkpoint] = work_of(out).glob("step-*")
     (checkpoint / "weights.safetensors").write_bytes(b"")
-    with pytest.raises(DamagedError, match="is damaged"):
+    with pytest.raises(DamagedError, match="cannot be read"):
         train_reranker(settings, linker, here.mentions, out, resume=True)
     assert train_reranker(settings, linker, here.mentions, out, force=True).path == out
     with pytest.raises(KrissError, match="lower the learning rate"):
