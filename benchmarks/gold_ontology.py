@@ -15,9 +15,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from kriss.documents.read import gold
 from kriss.documents.write import output
 from kriss.errors import KrissError
-from kriss.evaluate.datasets import gold
 from kriss.names import folded
 from kriss.records import Document
 

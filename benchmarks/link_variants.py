@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from kriss.config import parse_settings
-from kriss.documents.write import OutputFormat, output, write_links
+from kriss.documents.read import gold
+from kriss.documents.table import PREDICTIONS
+from kriss.documents.write import output, write_links
 from kriss.errors import ConfigError, KrissError
-from kriss.evaluate.datasets import gold
 from kriss.link.linker import Linker
 from kriss.link.run import link_documents
 
@@ -52,7 +53,7 @@ def link(folder: Path, source: str, out: Path, variants: dict[str, dict[str, Any
         for first in range(0, len(documents), _DOCUMENTS):
             some = documents[first : first + _DOCUMENTS]
             for name, one in asked.items():
-                write_links(link_documents(one, some, top), streams[name], OutputFormat.PREDICTIONS)
+                write_links(link_documents(one, some, top), streams[name], PREDICTIONS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

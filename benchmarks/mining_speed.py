@@ -54,12 +54,12 @@ CLOSEST = "flashtext2"
 def step_read(files: list[str]) -> dict[str, Any]:
     """Unzip and parse the files, and nothing more."""
     from kriss.documents.problems import Problems
-    from kriss.documents.readers import read_documents
+    from kriss.documents.registry import read_file
 
     seconds, size, documents = 0.0, 0, 0
     for file in files:
         began = time.perf_counter()
-        for record in read_documents(Path(file), Problems()):
+        for record in read_file(Path(file), Problems()):
             if isinstance(record, Document):
                 documents += 1
                 size += len(record.text) if record.text.isascii() else len(record.text.encode())

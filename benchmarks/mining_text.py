@@ -92,9 +92,9 @@ def written(name: str) -> Iterator[str]:
 def texts_of(files: list[str]) -> list[str]:
     """Read all documents, as the miner does."""
     from kriss.documents.problems import Problems
-    from kriss.documents.readers import read_documents
+    from kriss.documents.registry import read_file
 
-    records = (record for file in files for record in read_documents(Path(file), Problems()))
+    records = (record for file in files for record in read_file(Path(file), Problems()))
     return [record.text for record in records if isinstance(record, Document)]
 
 

@@ -37,12 +37,12 @@ _WARM = 16
 
 def read_mentions(given: dict[str, Any]) -> list[Mention]:
     """Return mentions at even distances, so that many documents are among them."""
-    from kriss.evaluate.datasets import documents
+    from kriss.documents.read import read
     from kriss.records import Mention
 
     found = [
         Mention(document, span.start, span.end)
-        for document in documents([given["gold"]], None, Path(given["data"]))
+        for document in read([given["gold"]], data=Path(given["data"]))
         for span in document.spans
     ]
     return found[:: max(len(found) // given["mentions"], 1)][: given["mentions"]]

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kriss.documents.read import gold
 from kriss.errors import KrissError
-from kriss.evaluate.datasets import gold
 from kriss.evaluate.gold import GoldMention, gold_mentions, unlinked
 from kriss.evaluate.knowledge import Knowledge
 from kriss.evaluate.predictions import read_predictions

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kriss.cli import run
+from kriss.documents.corpora.medmentions import joined, read_tokenized
+from kriss.documents.corpora.statistics import Statistics, statistics
+from kriss.documents.datasets import DATASETS, load, read_splits
+from kriss.documents.read import gold
 from kriss.errors import ConfigError, InputError, KrissError
-from kriss.evaluate.corpora.medmentions import joined, read_tokenized
-from kriss.evaluate.corpora.statistics import Statistics, statistics
-from kriss.evaluate.datasets import DATASETS, gold, load, read_splits
 from kriss.evaluate.gold import gold_mentions
 from kriss.records import Document, Span
 
@@ -424,9 +425,9 @@ def test_gold_by_dataset_and_split(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     [
         ("ncbi-disease", "ncbi-disease has no split ''; name one of ncbi-disease:train, ncbi-disease:dev"),
         ("n2c2:dev", "n2c2 has no split 'dev'; name one of n2c2:train, n2c2:test"),
-        ("nonsense:test", "no such file or folder; nor is it a dataset (ncbi-disease, bc5cdr-d"),
+        ("nonsense:test", "no such file or folder; nor is it a data set (ncbi-disease, bc5cdr-d"),
         ("no/such/file", "no such file or folder"),
-        (" ", "gold is named by nothing"),
+        (" ", "a source is named by nothing"),
     ],
 )
 def test_gold_that_is_not_there(source: str, message: str, tmp_path: Path) -> None:

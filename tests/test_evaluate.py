@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from kriss.artifacts import open_artifact, verify
 from kriss.cli import run
-from kriss.documents.write import shown_evidence
+from kriss.documents.table import shown_evidence
 from kriss.errors import ConfigError, ExistsError, InputError
 from kriss.evaluate.gold import GoldMention, gold_mentions
 from kriss.evaluate.kinds import KINDS, kind_of

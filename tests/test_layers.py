@@ -54,6 +54,12 @@ def test_nothing_imports_the_command_line(module: Path) -> None:
     assert "cli" not in {part_of(name) for name in imports_of(module)}
 
 
+@pytest.mark.parametrize("module", [path for path in MODULES if path.parts[0] != "documents"], ids=str)
+def test_only_documents_knows_one_format_from_another(module: Path) -> None:
+    formats = ("bioc", "brat", "jsonl", "pubmed", "pubtator", "xmlcut", "jsoncut", "corpora.clinical")
+    assert not imports_of(module) & {f"kriss.documents.{name}" for name in formats}
+
+
 @pytest.mark.parametrize("module", MODULES, ids=str)
 def test_modules_are_small_and_quiet(module: Path) -> None:
     text = (SOURCE / module).read_text(encoding="utf-8")

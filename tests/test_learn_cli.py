@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kriss.cli import run
-from kriss.documents.marked import read_annotated
+from kriss.documents.read import read
 from kriss.errors import InputError
 from kriss.link import learn as learn_module
 from kriss.link.learn import exported, learn
@@ -282,7 +282,7 @@ def test_entities_that_bring_a_name_are_added(
 def test_wrong_input_is_one_line(ward: Path, tmp_path: Path, fails: Callable[..., str]) -> None:
     (tmp_path / "a.txt").write_text("no mentions")
     assert "no such file" in fails(ward, tmp_path / "absent").lower()
-    assert "--format is one of" in fails(ward, tmp_path / "a.txt", "--format", "word")
+    assert "there is no format 'word' to read" in fails(ward, tmp_path / "a.txt", "--format", "word")
     assert "does not exist" in fails(tmp_path / "absent", tmp_path / "a.txt")
     assert fails("add", ward, "no mention", "D009103").startswith("the text marks 0 mentions where one is needed")
     assert fails("add", ward, "[[a]] [[b]]", "D009103").startswith("the text marks 2 mentions where one is needed")
@@ -364,9 +364,9 @@ def test_what_is_exported_is_learned_again(
 
 def test_links_are_learned_with_the_place_of_their_text(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"id": "1", "offset": 40, "text": "MS", "start": 0, "end": 2, "name": 7}\n')
-    [document] = read_annotated([tmp_path / "a.jsonl"])
+    [document] = read([tmp_path / "a.jsonl"])
     assert document == Document("1", "MS", (Span(0, 2, name="7"),), 40)
     for bad in ('"offset": "x"', '"offset": 1.5', '"name": {}', '"name": true'):
         (tmp_path / "a.jsonl").write_text(f'{{"id": "1", {bad}, "text": "MS", "start": 0, "end": 2}}\n')
         with pytest.raises(InputError, match=r"a\.jsonl:1: "):
-            list(read_annotated([tmp_path / "a.jsonl"]))
+            list(read([tmp_path / "a.jsonl"]))

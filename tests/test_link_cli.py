@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kriss.cli import run
-from kriss.documents.marked import read_annotated
+from kriss.documents.read import read
 from kriss.link import run as run_module
 from kriss.link.annotate import SpacyEntities
 from kriss.link.linker import Linker
@@ -144,7 +144,7 @@ def test_every_format_is_written(
         assert [row[rows[0].index("entity")] for row in rows[1:]] == linked
         assert [row[rows[0].index("evidence_kind")] for row in rows[1:]] != ["", "", ""]
     else:
-        [document] = read_annotated([out])
+        [document] = read([out])
         assert [span.entities for span in document.spans] == [(entity,) for entity in linked]
         if to == "jsonl":
             names = [Linker.load(clinic).ontology[entity].name for entity in linked]
@@ -216,11 +216,10 @@ def test_wrong_options_are_one_line(clinic: Path, tmp_path: Path, fails: Callabl
     (tmp_path / "ids").write_text("D009103\nD1\n")
     (tmp_path / "out").write_text("mine")
     command = ("link", clinic, source)
-    assert fails(*command, "--format", "word") == (
-        "--format is one of jsonl, pubtator, bioc-xml, bioc-json, brat, text, not 'word'"
-    )
-    formats = "jsonl, predictions, pubtator, bioc-xml, bioc-json, table"
-    assert fails(*command, "--to", "word") == f"--to is one of {formats}, not 'word'"
+    formats = "brat, pubmed, bioc-xml, bioc-json, jsonl, pubtator, text"
+    assert fails(*command, "--format", "word") == f"there is no format 'word' to read; there are {formats}"
+    formats = "bioc-xml, bioc-json, jsonl, pubtator, predictions, table"
+    assert fails(*command, "--to", "word") == f"there is no format 'word' to write; there are {formats}"
     assert "'mode' is 'eager', which is not one of lazy, self-supervised, supervised" in fails(
         *command, "--mode", "eager"
     )
@@ -291,7 +290,7 @@ def test_annotate_finds_names(clinic: Path, tmp_path: Path, capsys: pytest.Captu
     assert capsys.readouterr().err.endswith("6 of 6 mentions linked in 3 documents\n")
     spans = [
         [text[s.start : s.end] for s in d.spans]
-        for text, d in zip(texts, read_annotated([tmp_path / "o"]), strict=True)
+        for text, d in zip(texts, read([tmp_path / "o"]), strict=True)
     ]
     assert spans == expected
 
@@ -325,7 +324,7 @@ def test_annotate_says_what_it_skips(clinic: Path, tmp_path: Path, capsys: pytes
 def test_annotate_refuses_in_one_line(clinic: Path, tmp_path: Path, fails: Callable[..., str]) -> None:
     (tmp_path / "a.txt").write_text("MS")
     assert "no such file" in fails("annotate", clinic, tmp_path / "absent").lower()
-    assert "--to is one of" in fails("annotate", clinic, tmp_path / "a.txt", "--to", "word")
+    assert "there is no format 'word' to write" in fails("annotate", clinic, tmp_path / "a.txt", "--to", "word")
     assert "'threshold' is" in fails("annotate", clinic, tmp_path / "a.txt", "--threshold", "2")
 
 

@@ -9,21 +9,26 @@ import os
 import re
 import sys
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TextIO
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kriss.documents import marked as documents
-from kriss.documents.marked import Format, parse_bracketed, read_annotated
+from kriss.documents import registry
+from kriss.documents.format import Format, Linked, Record
 from kriss.documents.problems import Problems
-from kriss.documents.readers import read_documents
+from kriss.documents.read import gold, read
+from kriss.documents.registry import FORMATS, find_format, read_file
 from kriss.documents.spans import split_entities
-from kriss.errors import InputError
-from kriss.records import Document, Span
+from kriss.documents.text import decode, parse_bracketed
+from kriss.documents.write import write_links
+from kriss.errors import ConfigError, InputError
+from kriss.link.annotate import annotated
+from kriss.records import Document, Link, Mention, Span
 
 FIXTURES = Path(__file__).parent / "fixtures" / "text"
 
@@ -232,12 +237,12 @@ MARKED_EXPECTED = [
 ]
 
 EVERY = {
-    Format.PUBTATOR: ("a.pubtator", PUBTATOR, PUBTATOR_EXPECTED),
-    Format.BIOC_XML: ("a.xml", BIOC_XML, BIOC_EXPECTED),
-    Format.BIOC_JSON: ("a.json", BIOC_JSON, BIOC_EXPECTED),
-    Format.JSONL: ("a.jsonl", JSONL, JSONL_EXPECTED),
-    Format.BRAT: ("a.txt", BRAT_TEXT, BRAT_EXPECTED),
-    Format.TEXT: ("a.txt", MARKED, MARKED_EXPECTED),
+    "pubtator": ("a.pubtator", PUBTATOR, PUBTATOR_EXPECTED),
+    "bioc-xml": ("a.xml", BIOC_XML, BIOC_EXPECTED),
+    "bioc-json": ("a.json", BIOC_JSON, BIOC_EXPECTED),
+    "jsonl": ("a.jsonl", JSONL, JSONL_EXPECTED),
+    "brat": ("a.txt", BRAT_TEXT, BRAT_EXPECTED),
+    "text": ("a.txt", MARKED, MARKED_EXPECTED),
 }
 
 
@@ -251,9 +256,9 @@ def pipe(monkeypatch: pytest.MonkeyPatch, content: str | bytes) -> None:
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(raw)))
 
 
-def refuse(source: Path | str, place: str, message: str, format: Format | None = None) -> None:
+def refuse(source: Path | str, place: str, message: str, format: str | None = None) -> None:
     with pytest.raises(InputError) as error:
-        list(read_annotated([source], format))
+        list(read([source], format))
     assert str(error.value).startswith(f"{place}: ")
     assert message in str(error.value)
     assert "\n" not in str(error.value)
@@ -262,28 +267,28 @@ def refuse(source: Path | str, place: str, message: str, format: Format | None =
 # --- Every format -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("format", Format)
+@pytest.mark.parametrize("format", EVERY)
 @pytest.mark.parametrize("how", ["plain", "gzip", "bom", "given", "folder", "glob"])
-def test_every_format_is_told_and_read(format: Format, how: str, tmp_path: Path) -> None:
+def test_every_format_is_told_and_read(format: str, how: str, tmp_path: Path) -> None:
     name, content, expected = EVERY[format]
     raw = content.encode()
     path = tmp_path / (f"{name}.gz" if how == "gzip" else name)
     save(path, {"gzip": gzip.compress(raw), "bom": b"\xef\xbb\xbf" + raw}.get(how, raw))
-    if format is Format.BRAT:
+    if format == "brat":
         marked = BRAT_ANN.encode()
         save(tmp_path / ("a.ann.gz" if how == "gzip" else "a.ann"), gzip.compress(marked) if how == "gzip" else marked)
     sources: dict[str, Path | str] = {"folder": tmp_path, "glob": f"{tmp_path}/*"}
-    assert list(read_annotated([sources.get(how, path)], format if how == "given" else None)) == expected
+    assert list(read([sources.get(how, path)], format if how == "given" else None)) == expected
 
 
-@pytest.mark.parametrize("format", [format for format in Format if format is not Format.BRAT])
+@pytest.mark.parametrize("format", [format for format in EVERY if format != "brat"])
 @pytest.mark.parametrize("told", [True, False])
-def test_standard_input(format: Format, told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input(format: str, told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     _, content, expected = EVERY[format]
     pipe(monkeypatch, gzip.compress(content.encode()) if told else content)
-    found = list(read_annotated(["-"], format if told else None))
+    found = list(read(["-"], format if told else None))
     assert found == [
-        Document(re.sub("^a(?=$|:)", "stdin", one.id) if one.id != "a" or format is Format.TEXT else "a", *parts)
+        Document(re.sub("^a(?=$|:)", "stdin", one.id) if one.id != "a" or format == "text" else "a", *parts)
         for one in expected
         for parts in [(one.text, one.spans)]
     ]
@@ -295,13 +300,13 @@ def test_standard_input_that_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe(monkeypatch, "")
     refuse("-", "standard input", "the file is empty")
     pipe(monkeypatch, "x")
-    refuse("-", "standard input", "brat's texts and annotations are files", Format.BRAT)
+    refuse("-", "standard input", "brat's texts and annotations are files", "brat")
 
 
 def test_standard_input_comes_before_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipe(monkeypatch, "[[MS]]")
     path = save(tmp_path / "a.txt", "[[ALS]]")
-    assert [document.text for document in read_annotated([path, "-"])] == ["MS", "ALS"]
+    assert [document.text for document in read([path, "-"])] == ["MS", "ALS"]
 
 
 def test_a_pipe_is_read_once(tmp_path: Path) -> None:
@@ -309,31 +314,35 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     os.write(writing, JSONL.encode())
     os.close(writing)
     try:
-        assert len(list(read_annotated([f"/dev/fd/{reading}"]))) == len(JSONL_EXPECTED)
+        assert len(list(read([f"/dev/fd/{reading}"]))) == len(JSONL_EXPECTED)
     finally:
         os.close(reading)
 
 
 @pytest.mark.parametrize("name", ["bioc.xml", "bioc.json", "pubtator3.json", "mini.pubtator", "abstracts.jsonl"])
 def test_texts_are_those_that_mining_reads(name: str) -> None:
-    mined = [(one.id, getattr(one, "text", "")) for one in read_documents(FIXTURES / name, Problems())]
-    assert [(one.id, one.text) for one in read_annotated([FIXTURES / name]) if one.text] == mined
+    mined = [(one.id, getattr(one, "text", "")) for one in read_file(FIXTURES / name)]
+    assert [(one.id, one.text) for one in read([FIXTURES / name]) if one.text] == mined
 
 
 def test_sources_that_name_nothing_are_told_before_the_reading(tmp_path: Path) -> None:
     for source, message in (
         (tmp_path / "a.txt", "no such file or folder"),
         (tmp_path, "there is nothing in the folder"),
-        (tmp_path / "*.ann", "no such file"),
+        (tmp_path / "*.ann", "no file matches the pattern"),
     ):
         with pytest.raises(InputError, match=message):
-            read_annotated([source])
+            read([source])
     with pytest.raises(InputError, match="no text was given"):
-        read_annotated([])
+        read([])
 
 
 def test_pubmed_marks_no_mentions() -> None:
-    refuse(FIXTURES / "pubmed.xml", str(FIXTURES / "pubmed.xml"), "PubMed's XML, which marks no mentions")
+    refuse(
+        FIXTURES / "pubmed.xml",
+        str(FIXTURES / "pubmed.xml"),
+        "the format pubmed marks no mentions; name a file of one that does",
+    )
 
 
 @pytest.mark.parametrize("format", ["jsonl", "pubtator", "bioc-xml", "bioc-json"])
@@ -357,11 +366,40 @@ def test_memory_does_not_grow_with_the_file(format: str, tmp_path: Path) -> None
     }[format]
     path = save(tmp_path / "a.gz", gzip.compress((start + middle * 1000 + end).encode(), 1))
     tracemalloc.start()
-    count = sum(len(document.spans) for document in read_annotated([path], Format(format)))
+    count = sum(len(document.spans) for document in read([path], format))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert count == 1000
     assert peak < 4_000_000  # of 5,600,000 characters, and their copies
+
+
+def test_a_format_that_is_added_is_there_for_every_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One entry in the registry is all: `kriss` then tells files of it, and reads, marks and writes them."""
+
+    def parse(record: Record, marked: bool) -> Document:
+        entity, _, rest = decode(record.content).partition(">")
+        text, places = parse_bracketed(rest)
+        return Document("x", text, tuple(Span(*place, (entity,)) for place in places) if marked else ())
+
+    def write(links: Iterable[Linked], out: TextIO) -> None:
+        out.writelines(f"{link.entity}>{document.text}" for document, found in links for link in found)
+
+    arrows = Format("arrows", lambda head: head.suffix == ".arrows", FORMATS["text"].records, parse, write)
+    monkeypatch.setattr(registry, "FORMATS", {"arrows": arrows, **FORMATS})
+    path = save(tmp_path / "a.arrows", "X:1>Severe [[asthma]].")
+    text, expected = Document("x", "Severe asthma."), Document("x", "Severe asthma.", (Span(7, 13, ("X:1",)),))
+    assert list(read([path], "arrows")) == list(read([path])) == [expected]  # link, learn
+    assert gold(str(path), None) == [expected]  # evaluate
+    assert list(annotated(lambda texts: [[(7, 13)] for _ in texts], [path], Problems())) == [
+        Document("x", text.text, (Span(7, 13),))
+    ]
+    assert list(read_file(path, Problems())) == [text]  # mine
+    out = io.StringIO()
+    link = Link(Mention(expected, 7, 13), "X:1", "asthma", 1.0, 1.0)
+    write_links([(expected, [link])], out, find_format("arrows", "write"))
+    assert out.getvalue() == "X:1>Severe asthma."
+    with pytest.raises(ConfigError, match="there is no format 'word' to read; there are arrows, brat, pubmed"):
+        read([path], "word")
 
 
 # --- Entities ---------------------------------------------------------------------------------
@@ -427,7 +465,7 @@ def test_a_bad_pubtator_file(content: str, line: int, message: str, end: str, tm
 
 
 def test_what_comes_before_a_bad_row_is_read(tmp_path: Path) -> None:
-    found: Iterator[Document] = read_annotated([save(tmp_path / "a.txt", f"{HEAD}\n2|t|a\n2\t0\t9\ta\tX\tD1\n")])
+    found: Iterator[Document] = read([save(tmp_path / "a.txt", f"{HEAD}\n2|t|a\n2\t0\t9\ta\tX\tD1\n")])
     assert next(found).id == "1"
     with pytest.raises(InputError):
         next(found)
@@ -443,11 +481,11 @@ def with_mention(**fields: object) -> str:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"text": ', "not valid JSON (Expecting value: line 1 column 10 (char 9)); write one object on each line"),
+        ('{"text": ', "not valid JSON (Expecting value at column 10); mend it"),
         ("[" * 100_000, "not valid JSON"),
         ("[1]", "the line is not a JSON object"),
-        ('{"id": "x"}', "the record 'x' has no text"),
-        ('{"id": "x", "text": 5}', "the title or the text of the record 'x' is not a text"),
+        ('{"id": "x"}', "document 'x': the record has no text"),
+        ('{"id": "x", "text": 5}', "document 'x': the title or the text of the record is not a text"),
         ('{"id": [], "text": "a"}', "the record's id is neither text nor a number"),
         ('{"text": "a", "mentions": {}}', "'mentions' is not a list; write [{"),
         ('{"text": "a", "mentions": [], "start": 0}', "both 'mentions' and a 'start' of its own"),
@@ -471,7 +509,7 @@ def with_mention(**fields: object) -> str:
         (with_mention(start=0, end=2, entity="\0"), "document 'x': it holds a NUL character; remove it"),
         (with_mention(start=0, end=2, id="\ud800"), "document 'x': it holds half of a surrogate pair, U+D800"),
         ('{"id": "\\ud800", "text": "a"}', "document '\\ud800': it holds half of a surrogate pair"),
-        ('{"text": "a\0"}', "the line holds a NUL character"),
+        ('{"text": "a\0"}', "not valid JSON (Invalid control character"),
         ('{"text": "caf@"}', "byte 14 of the line is 0xe9, which is not UTF-8"),
     ],
 )
@@ -516,7 +554,7 @@ def annotated_xml(annotation: str, offset: str = "4") -> str:
             "document '2': the mention 'T' from 4 to 6 is 'ALS' in the annotation, but 'MS' in the text",
         ),
         (annotated_xml("", offset="x"), "document '2': the offset of a passage is 'x'"),
-        (annotated_xml("&x;"), "the document is not well-formed XML in UTF-8: undefined entity; mend it"),
+        (annotated_xml("&x;"), "not well-formed XML in UTF-8: undefined entity; mend it"),
         (annotated_xml("\0"), "not well-formed XML in UTF-8"),
         (annotated_xml("@"), "not well-formed XML in UTF-8"),
     ],
@@ -564,7 +602,7 @@ def annotated_json(annotations: object, **passage: object) -> str:
         (annotated_json([], offset=-1), "the offset of a passage is -1"),
         (annotated_json([], text="\ud800"), "document '2': it holds half of a surrogate pair"),
         (annotated_json([], text="caf@"), "document '2': it holds the byte 0xe9, which is not UTF-8"),
-        ('{"id": "2", "passages": [,]}', "not valid JSON (Expecting value); mend it"),
+        ('{"id": "2", "passages": [,]}', "not valid JSON (Expecting value at column 26); mend it"),
         ('{"id": [], "passages": []}', "the record's id is neither text nor a number"),
     ],
 )
@@ -578,7 +616,7 @@ def test_annotations_go_with_a_passage_that_lies_elsewhere(tmp_path: Path) -> No
     one = {"offset": 0, "text": "one", "annotations": [{"locations": [{"offset": 0, "length": 3}], "text": "one"}]}
     two = {"offset": 0, "text": "two", "annotations": [{"locations": [{"offset": 0, "length": 3}], "text": "two"}]}
     path = save(tmp_path / "a.json", json.dumps({"id": "1", "passages": [one, two]}))
-    assert list(read_annotated([path])) == [Document("1", "one\ntwo", (Span(0, 3), Span(4, 7)))]
+    assert list(read([path])) == [Document("1", "one\ntwo", (Span(0, 3), Span(4, 7)))]
 
 
 # --- brat -------------------------------------------------------------------------------------
@@ -588,25 +626,23 @@ def test_a_brat_folder_that_the_miner_reads_too() -> None:
     expected = [Document("case1", "Aspirin helps.\n", (Span(0, 7, (), "Drug", "T1"),))]
     folder = FIXTURES / "brat"
     for source in (folder, folder / "case1.txt", folder / "case1.ann", f"{folder}/*.ann", f"{folder}/*"):
-        assert list(read_annotated([source])) == expected
-    assert list(read_annotated([folder / "case1.ann", folder])) == expected
+        assert list(read([source])) == expected
+    assert list(read([folder / "case1.ann", folder])) == expected
 
 
 def test_a_text_with_nothing_marked_has_an_empty_file_beside_it(tmp_path: Path) -> None:
     path = save(tmp_path / "a.txt", "MS [[hurts]].")
     save(tmp_path / "a.ann", "")
-    assert list(read_annotated([path])) == [Document("a", "MS [[hurts]].", ())]
+    assert list(read([path])) == [Document("a", "MS [[hurts]].", ())]
     (tmp_path / "a.ann").unlink()
-    refuse(path, str(path), "there is no a.ann beside it; make an empty one if nothing is marked", Format.BRAT)
+    refuse(path, str(path), "there is no a.ann beside it; make an empty one if nothing is marked", "brat")
 
 
 def test_a_wrapped_paragraph_keeps_its_offsets(tmp_path: Path) -> None:
     start = "x" * 70
     path = save(tmp_path / "a.txt", f"{start} heart\nfailure\n")
     save(tmp_path / "a.ann", "T1\tDisease 71 84\theart failure\n")
-    assert list(read_annotated([path])) == [
-        Document("a", f"{start} heart failure\n", (Span(71, 84, (), "Disease", "T1"),))
-    ]
+    assert list(read([path])) == [Document("a", f"{start} heart failure\n", (Span(71, 84, (), "Disease", "T1"),))]
 
 
 @pytest.mark.parametrize(
@@ -718,7 +754,3 @@ def test_any_text_is_parsed_or_refused(marked: str) -> None:
         rebuilt += f"{text[at:start]}[[{text[start:end]}]]"
         at = end
     assert rebuilt + text[at:] == marked
-
-
-def test_the_module_gives_what_it_says() -> None:
-    assert all(hasattr(documents, name) for name in documents.__all__)

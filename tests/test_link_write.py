@@ -19,11 +19,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kriss.documents.marked import Format, read_annotated
-from kriss.documents.write import COLUMNS, OutputFormat, output, write_links
+from kriss.documents.read import read
+from kriss.documents.registry import FORMATS, find_format
+from kriss.documents.table import COLUMNS
+from kriss.documents.write import output, write_links
 from kriss.errors import ExistsError, InputError
 from kriss.records import Candidate, Document, Evidence, Link, Mention, Span
 
+WRITTEN = [format.name for format in FORMATS.values() if format.write]
 MINED = Evidence("mined", "MS", "In\tpatients with ", ' "relapsing"\nMS.', "PMC1", 17, 19)
 NAME = Evidence("name", "Mitral Valve Stenosis")
 TEXT = 'On "MS".\nMS\thurts;\r\nMS & <b>.'
@@ -46,16 +49,16 @@ def link(entity: str | None, span: Span = Span(0, 1), text: str = TEXT, **fields
 LINKS = [link("D009103", expanded="multiple sclerosis"), link(None), link("D008946"), link("X")]
 
 
-def written(format: OutputFormat, *linked: tuple[Document, list[Link]]) -> str:
+def written(format: str, *linked: tuple[Document, list[Link]]) -> str:
     out = io.StringIO()
-    write_links(linked, out, format)
+    write_links(linked, out, find_format(format, "write"))
     return out.getvalue()
 
 
-def read_again(content: str, folder: Path, format: OutputFormat, *, told: bool = False) -> list[Document]:
+def read_again(content: str, folder: Path, format: str, *, told: bool = False) -> list[Document]:
     path = folder / f"links.{ {'bioc-xml': 'xml', 'bioc-json': 'json'}.get(format, format) }"
     path.write_bytes(content.encode())
-    return list(read_annotated([path], Format(format) if told else None))
+    return list(read([path], format if told else None))
 
 
 def linked_spans(document: Document, links: list[Link], **keep: bool) -> tuple[Span, ...]:
@@ -76,7 +79,7 @@ def linked_spans(document: Document, links: list[Link], **keep: bool) -> tuple[S
 
 
 def test_jsonl_holds_everything() -> None:
-    content = written(OutputFormat.JSONL, (DOCUMENT, LINKS), (Document("8", "", ()), []))
+    content = written("jsonl", (DOCUMENT, LINKS), (Document("8", "", ()), []))
     first, second = map(json.loads, content.splitlines())
     assert (first["id"], first["text"]) == ("7", TEXT)
     assert second == {"id": "8", "text": "", "mentions": []}
@@ -110,7 +113,7 @@ def test_jsonl_holds_everything() -> None:
 
 
 def test_pubtator_has_a_line_for_each_part_and_mention() -> None:
-    assert written(OutputFormat.PUBTATOR, (DOCUMENT, LINKS), (Document("8 b", "one\ntwo\nthree", ()), [])) == (
+    assert written("pubtator", (DOCUMENT, LINKS), (Document("8 b", "one\ntwo\nthree", ()), [])) == (
         '7|t|On "MS".\n7|a|MS hurts;  MS & <b>.\n'
         "7\t4\t6\tMS\tDisease\tD009103\n7\t9\t11\tMS\tDisease\t-1\n"
         '7\t3\t11\t"MS". MS\t\tD008946\n7\t20\t22\tMS\t\tX\n\n'
@@ -121,12 +124,12 @@ def test_pubtator_has_a_line_for_each_part_and_mention() -> None:
 @pytest.mark.parametrize("name", ["", " ", "a|b", "a\tb", "a\nb", "a\u2028b", " a", "a "])
 def test_an_id_that_pubtator_cannot_hold(name: str) -> None:
     with pytest.raises(InputError, match=r"cannot stand in PubTator.*write jsonl instead"):
-        written(OutputFormat.PUBTATOR, (Document(name, "x", ()), []))
+        written("pubtator", (Document(name, "x", ()), []))
 
 
 def test_bioc_xml_is_xml() -> None:
     odd = Document('<a>&"', "MS\x01\r\n\x85]]>\ufffe", (Span(0, 2, (), '"&\t', "'\n\""),))
-    content = written(OutputFormat.BIOC_XML, (DOCUMENT, LINKS), (odd, [link("A&B", odd.spans[0])]))
+    content = written("bioc-xml", (DOCUMENT, LINKS), (odd, [link("A&B", odd.spans[0])]))
     collection = ET.fromstring(content)
     assert [child.tag for child in collection] == ["source", "date", "key", "document", "document"]
     annotation = collection.findall(".//annotation")[0]
@@ -151,7 +154,7 @@ def test_bioc_xml_is_xml() -> None:
 
 
 def test_bioc_json_is_json() -> None:
-    collection = json.loads(written(OutputFormat.BIOC_JSON, (DOCUMENT, LINKS), (DOCUMENT, LINKS)))
+    collection = json.loads(written("bioc-json", (DOCUMENT, LINKS), (DOCUMENT, LINKS)))
     assert [document["id"] for document in collection["documents"]] == ["7", "7"]
     annotation = collection["documents"][0]["passages"][0]["annotations"][0]
     assert annotation["locations"] == [{"offset": 4, "length": 2}]
@@ -159,7 +162,7 @@ def test_bioc_json_is_json() -> None:
 
 
 def test_the_table_has_a_row_for_each_mention() -> None:
-    content = written(OutputFormat.TABLE, (DOCUMENT, LINKS), (Document("8", "x", ()), []))
+    content = written("table", (DOCUMENT, LINKS), (Document("8", "x", ()), []))
     rows = list(csv.reader(io.StringIO(content), dialect="excel-tab"))
     context = 'In patients with [[MS]] "relapsing" MS.'
     assert rows == [
@@ -172,28 +175,28 @@ def test_the_table_has_a_row_for_each_mention() -> None:
     assert len(content.splitlines()) == 5
 
 
-@pytest.mark.parametrize("format", OutputFormat)
-def test_nothing_is_a_file_too(format: OutputFormat, tmp_path: Path) -> None:
+@pytest.mark.parametrize("format", WRITTEN)
+def test_nothing_is_a_file_too(format: str, tmp_path: Path) -> None:
     content = written(format)
-    if content and format is not OutputFormat.TABLE:
+    if content and format != "table":
         assert read_again(content, tmp_path, format) == []
 
 
-@pytest.mark.parametrize("format", OutputFormat)
-def test_scores_that_are_no_numbers(format: OutputFormat) -> None:
+@pytest.mark.parametrize("format", WRITTEN)
+def test_scores_that_are_no_numbers(format: str) -> None:
     empty = Link(Mention.at("MS", 0, 2), None, "", float("-inf"), float("nan"))
     content = written(format, (Document("1", "MS", (Span(0, 2),)), [empty]))
     assert "nan" not in content.lower().replace("-inf", "nan").replace("infon", "")
 
 
-@pytest.mark.parametrize("format", OutputFormat)
-def test_links_must_be_those_of_the_mentions(format: OutputFormat) -> None:
+@pytest.mark.parametrize("format", WRITTEN)
+def test_links_must_be_those_of_the_mentions(format: str) -> None:
     with pytest.raises(ValueError, match="document '7' has 4 mentions and 3 links"):
         written(format, (DOCUMENT, LINKS[:3]))
 
 
-@pytest.mark.parametrize("format", OutputFormat)
-def test_one_document_at_a_time(format: OutputFormat) -> None:
+@pytest.mark.parametrize("format", WRITTEN)
+def test_one_document_at_a_time(format: str) -> None:
     document = Document("1", "heart failure " * 4000, (Span(0, 5),))
 
     def stream() -> Iterator[tuple[Document, list[Link]]]:
@@ -202,7 +205,7 @@ def test_one_document_at_a_time(format: OutputFormat) -> None:
 
     tracemalloc.start()
     with open(os.devnull, "w", encoding="utf-8") as out:  # noqa: PTH123
-        write_links(stream(), out, format)
+        write_links(stream(), out, find_format(format, "write"))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1_000_000  # of 17,000,000
@@ -235,7 +238,7 @@ def linked_documents(draw: st.DrawFn) -> tuple[Document, list[Link]]:
 def round_trip(
     linked: list[tuple[Document, list[Link]]],
     folder: Path,
-    format: OutputFormat,
+    format: str,
     as_read: Callable[[str], str] = lambda text: text,
     **keep: bool,
 ) -> None:
@@ -256,14 +259,14 @@ many = st.lists(linked_documents(), max_size=3)
 def test_jsonl_is_read_again(
     tmp_path_factory: pytest.TempPathFactory, linked: list[tuple[Document, list[Link]]]
 ) -> None:
-    round_trip(linked, tmp_path_factory.mktemp("links"), OutputFormat.JSONL)
+    round_trip(linked, tmp_path_factory.mktemp("links"), "jsonl")
 
 
 @given(many)
 def test_bioc_json_is_read_again(
     tmp_path_factory: pytest.TempPathFactory, linked: list[tuple[Document, list[Link]]]
 ) -> None:
-    round_trip(linked, tmp_path_factory.mktemp("links"), OutputFormat.BIOC_JSON)
+    round_trip(linked, tmp_path_factory.mktemp("links"), "bioc-json")
 
 
 @given(many)
@@ -275,7 +278,7 @@ def test_bioc_xml_is_read_again(
             "\ufffd" if (sign < " " and sign not in "\t\n\r") or sign in "\ufffe\uffff" else sign for sign in text
         )
 
-    round_trip(linked, tmp_path_factory.mktemp("links"), OutputFormat.BIOC_XML, as_xml)
+    round_trip(linked, tmp_path_factory.mktemp("links"), "bioc-xml", as_xml)
 
 
 @given(many)
@@ -290,12 +293,12 @@ def test_pubtator_is_read_again(
         )
         return title + end + body if body.strip() else title
 
-    round_trip(linked, tmp_path_factory.mktemp("links"), OutputFormat.PUBTATOR, as_lines, ids=False)
+    round_trip(linked, tmp_path_factory.mktemp("links"), "pubtator", as_lines, ids=False)
 
 
 def test_the_id_of_a_file_whose_name_has_blanks_is_read_again(tmp_path: Path) -> None:
     document = Document("my notes 2", "MS hurts.", (Span(0, 2),))
-    for format in (one for one in OutputFormat if one not in (OutputFormat.TABLE, OutputFormat.PREDICTIONS)):
+    for format in (one for one in WRITTEN if FORMATS[one].parse):
         found = read_again(written(format, (document, [link("C1")])), tmp_path, format)
         assert found == [Document("my notes 2", "MS hurts.", (Span(0, 2, ("C1",)),))]
 

@@ -23,9 +23,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script, `benchmarks` is not found by itself
 
 from kriss.config import from_mapping, parse_settings
+from kriss.documents.read import gold
 from kriss.encoder.session import OnnxEncoder
 from kriss.errors import KrissError
-from kriss.evaluate.datasets import gold
 from kriss.evaluate.predictions import Prediction, write_predictions
 from kriss.ontology import Ontology
 from kriss.records import Document

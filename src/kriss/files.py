@@ -14,6 +14,8 @@ from kriss.errors import InputError, Place
 
 _DAMAGED = cast(type[Exception], igzip_lib.IsalError)  # its stub calls the class an instance
 _GZIP = b"\x1f\x8b"
+_BOM = b"\xef\xbb\xbf"
+_BLOCK = 1 << 18  # larger is no faster: a block should stay in the processor's cache
 SHOWN = 10
 """How many skipped rows are kept word for word; the others are only counted."""
 
@@ -81,17 +83,21 @@ def read_blocks(path: Path, size: int) -> Iterator[bytes]:
         yield last
 
 
-def read_lines(path: Path, bad: BadRows) -> Iterator[tuple[int, str]]:
-    """Yield (line number, text) without line ends; an undecodable line or one with a NUL is a bad row."""
+def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield (line number, bytes) without line ends and byte order mark."""
     number = 0
-    for block in read_blocks(path, 1 << 20):
+    for block in read_blocks(path, _BLOCK):
         for raw in block.split(b"\n")[: -1 if block.endswith(b"\n") else None]:
             number += 1
-            if number == 1:
-                raw = raw.removeprefix(b"\xef\xbb\xbf")
-            text = decode_line(raw.removesuffix(b"\r"), Place(path, number), bad)
-            if text is not None:
-                yield number, text
+            yield number, (raw.removeprefix(_BOM) if number == 1 else raw).removesuffix(b"\r")
+
+
+def read_lines(path: Path, bad: BadRows) -> Iterator[tuple[int, str]]:
+    """Yield (line number, text) without line ends; an undecodable line or one with a NUL is a bad row."""
+    for number, raw in numbered_lines(path):
+        text = decode_line(raw, Place(path, number), bad)
+        if text is not None:
+            yield number, text
 
 
 def decode_line(raw: bytes, place: Place, bad: BadRows) -> str | None:
@@ -109,14 +115,11 @@ def decode_line(raw: bytes, place: Place, bad: BadRows) -> str | None:
 
 def find_line(path: Path, matches: Callable[[bytes], bool], nth: int = 1) -> int | None:
     """Return the number of the nth line that matches; the slow road to a place, taken only for errors."""
-    number = 0
-    for block in read_blocks(path, 1 << 20):
-        for raw in block.split(b"\n")[: -1 if block.endswith(b"\n") else None]:
-            number += 1
-            if matches(raw):
-                nth -= 1
-                if not nth:
-                    return number
+    for number, raw in numbered_lines(path):
+        if matches(raw):
+            nth -= 1
+            if not nth:
+                return number
     return None
 
 

@@ -58,7 +58,7 @@ class Document:
     spans: tuple[Span, ...] = ()
     offset: int = 0
     """Where in its document the text begins, if it is a part of one."""
-    ordinal: int = 0
+    ordinal: int = field(default=0, compare=False)
     """The index of the record within its file, from 0; records without text have one too."""
 
 

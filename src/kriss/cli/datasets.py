@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from kriss.evaluate.corpora.statistics import Statistics
-    from kriss.evaluate.datasets import Dataset
+    from kriss.documents.corpora.statistics import Statistics
+    from kriss.documents.datasets import Dataset
 
 
 def datasets(
@@ -20,7 +20,7 @@ def datasets(
     ] = None,
 ) -> None:
     """List the benchmarks of 'kriss evaluate': status, size, and how to obtain them."""
-    from kriss.evaluate.datasets import DATASETS, VARIABLE, data_folder, find_dataset
+    from kriss.documents.datasets import DATASETS, VARIABLE, data_folder, find_dataset
 
     chosen = find_dataset(name) if name else None
     folder = data_folder(data)
@@ -99,8 +99,8 @@ def _show(dataset: Dataset, data: Path | None) -> None:
 
 def _figures(dataset: Dataset, data: Path | None) -> dict[str, Statistics]:
     """Count every split that is there, and all of them together."""
-    from kriss.evaluate.corpora.statistics import statistics
-    from kriss.evaluate.datasets import read_splits
+    from kriss.documents.corpora.statistics import statistics
+    from kriss.documents.datasets import read_splits
 
     splits = list(dataset.found(data)) if data else []
     if not data or not splits:

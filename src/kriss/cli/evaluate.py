@@ -45,8 +45,8 @@ def evaluate(
 ) -> None:
     """Score predictions strictly, with slices, intervals and kinds of error."""
     from kriss.artifacts import check_target
+    from kriss.documents.read import gold as read_gold
     from kriss.errors import ConfigError
-    from kriss.evaluate.datasets import gold as read_gold
     from kriss.evaluate.gold import gold_mentions, unlinked
     from kriss.evaluate.knowledge import Knowledge
     from kriss.evaluate.predictions import read_predictions

@@ -53,12 +53,11 @@ def run(
 ) -> None:
     """Learn every mention that a gold file links to an entity; it counts from the next link on."""
     from kriss.cli.console import progress_bar
-    from kriss.cli.link import input_format
-    from kriss.evaluate.datasets import documents as read
+    from kriss.documents.read import read
     from kriss.link.learn import learn
     from kriss.link.linker import Linker
 
-    documents = read(gold, input_format(format), data)
+    documents = read(gold, format, data=data)
     with progress_bar("examples") as bar:
         task = bar.add_task("learning", total=None)
         report = learn(
@@ -96,7 +95,7 @@ def add(
     document: Annotated[str, typer.Option(metavar="ID", help="Where the text is from, as shown in the evidence.")] = "",
 ) -> None:
     """Learn one example."""
-    from kriss.documents.bracketed import parse_bracketed
+    from kriss.documents.text import parse_bracketed
     from kriss.errors import InputError
     from kriss.link.linker import Linker
     from kriss.records import Mention

@@ -14,8 +14,7 @@ from kriss.records import Document
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kriss.documents.marked import Format
-    from kriss.documents.write import Linked, OutputFormat
+    from kriss.documents.format import Format, Linked
     from kriss.link.linker import Linker
 
 LinkerFolder = Annotated[Path, typer.Argument(metavar="LINKER", help="A linker written by 'kriss index'.")]
@@ -57,11 +56,11 @@ def link(
     settings: LinkConfig,
 ) -> None:
     """Link the mentions that documents mark, with the evidence for each link."""
-    from kriss.evaluate.datasets import documents as read
+    from kriss.documents.read import read
+    from kriss.documents.registry import find_format
 
-    target, chosen = _output_format(to), input_format(format)
-    loaded = _load(linker, threads, settings)
-    _write(loaded, read(documents, chosen, data), out, target, top, force=force)
+    target, found = find_format(to, "write"), read(documents, format, data=data)
+    _write(_load(linker, threads, settings), found, out, target, top, force=force)
 
 
 @with_settings
@@ -86,9 +85,10 @@ def annotate(
 ) -> None:
     """Find mentions in text and link them: by the ontology's names and learned examples, or by spaCy."""
     from kriss.documents.problems import Problems
+    from kriss.documents.registry import find_format
     from kriss.link.annotate import Dictionary, SpacyEntities, annotated
 
-    target = _output_format(to)
+    target = find_format(to, "write")
     finder = SpacyEntities(spacy) if spacy else None
     loaded = _load(linker, threads, settings)
     problems = Problems()
@@ -104,7 +104,7 @@ def _write(
     linker: Linker,
     documents: Iterable[Document],
     out: Path | None,
-    to: OutputFormat,
+    to: Format,
     top: int,
     *,
     force: bool,
@@ -135,22 +135,3 @@ def _load(folder: Path, threads: int, settings: LinkConfig) -> Linker:
     from kriss.link.linker import Linker
 
     return Linker(open_artifact(folder, "linker"), threads, settings)
-
-
-def input_format(name: str | None) -> Format | None:
-    """Return the format that an option names."""
-    from kriss.documents.marked import Format
-    from kriss.errors import ConfigError
-
-    if name is not None and name not in list(Format):
-        raise ConfigError(f"--format is one of {', '.join(Format)}, not '{name}'")
-    return None if name is None else Format(name)
-
-
-def _output_format(name: str) -> OutputFormat:
-    from kriss.documents.write import OutputFormat
-    from kriss.errors import ConfigError
-
-    if name not in list(OutputFormat):
-        raise ConfigError(f"--to is one of {', '.join(OutputFormat)}, not '{name}'")
-    return OutputFormat(name)

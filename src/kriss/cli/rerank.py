@@ -84,11 +84,11 @@ def train(
 
 
 def _labeled(sources: list[str], data: Path | None, linker: Linker) -> list[Case]:
+    from kriss.documents.read import read
     from kriss.errors import InputError
-    from kriss.evaluate.datasets import documents
     from kriss.rerank.examples import labeled_by_hand
 
-    found = labeled_by_hand(documents(sources, None, data), linker)
+    found = labeled_by_hand(read(sources, data=data), linker)
     if not found:
         raise InputError(
             f"{', '.join(sources)}: no mention of an entity that {linker.artifact.path} has; leave out --gold"

@@ -9,11 +9,11 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
+from kriss.documents.format import Record
 from kriss.errors import InputError, Place
 from kriss.files import open_bytes, reading
 
@@ -37,22 +37,13 @@ def _object_pattern() -> str:
 _OBJECT = re.compile(_object_pattern(), re.DOTALL)
 
 
-@dataclass(slots=True)
-class JsonRecord:
-    """The JSON of one document, and the line on which it begins."""
-
-    json: str
-    ordinal: int
-    line: int
-
-
 class _Wrapping(Enum):
     COLLECTION = auto()
     LIST = auto()
     SEQUENCE = auto()
 
 
-def json_records(path: Path, stripe: int, stripes: int) -> Iterator[JsonRecord]:
+def json_records(path: Path, stripe: int, stripes: int) -> Iterator[Record]:
     """Yield those documents of a file whose ordinal, modulo `stripes`, is `stripe`."""
     with open_bytes(path) as stream:
         window = _Window(path, stream)
@@ -62,7 +53,7 @@ def json_records(path: Path, stripe: int, stripes: int) -> Iterator[JsonRecord]:
             if sign == "{":
                 end = window.find_end()
                 if ordinal % stripes == stripe:
-                    yield JsonRecord(window.text[window.at : end], ordinal, window.line())
+                    yield Record(path, ordinal, window.text[window.at : end], window.line())
                 window.at = end
                 ordinal += 1
             elif sign == "]" and wrapping is _Wrapping.COLLECTION:

@@ -1,14 +1,27 @@
-"""What a reader of text hands on: documents, deletions, and a count of what could not be read."""
+"""What is wrong with a document or its file, said in one sentence with its place."""
 
 from __future__ import annotations
 
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
-from kriss.errors import Place
+from kriss.errors import InputError, Place
 
 SHOWN = 10
 """How many bad documents are kept word for word; the others are only counted."""
+FLAWS = (ValueError, RecursionError, ET.ParseError)
+"""What the parse of one document raises if that document is bad; an `InputError` is about the file, or has a place."""
+
+
+class RecordError(ValueError):
+    """Something is wrong so many lines into a record."""
+
+    def __init__(self, message: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.line = line
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +35,9 @@ class Problems:
     """The documents that could not be read: all counted, the first ones kept word for word.
 
     >>> problems = Problems()
-    >>> problems.add("the record has no text", Place(Path("a.jsonl"), 7), "PMC12")
+    >>> problems.add(InputError("the record has no text", Place(Path("a.jsonl"), 7)))
     >>> problems.count, problems.shown
-    (1, ["a.jsonl:7: document 'PMC12': the record has no text"])
+    (1, ['a.jsonl:7: the record has no text'])
     """
 
     def __init__(self) -> None:
@@ -36,23 +49,41 @@ class Problems:
         """Whether a further problem is only counted, so that its line need not be looked for."""
         return len(self.shown) >= SHOWN
 
-    def add(self, message: str, place: Place, document_id: str = "") -> None:
+    def add(self, error: InputError | None) -> None:
         """Count a bad document; reading goes on."""
         self.count += 1
-        if not self.full:
-            named = f"document '{document_id}': " if document_id else ""
-            self.shown.append(f"{place}: {named}{message}")
+        if error and not self.full:
+            self.shown.append(str(error))
 
 
-def join_text(title: str, body: str) -> str:
-    r"""Return title and body with exactly one character between, as PubTator counts them.
+def explain(error: Exception) -> tuple[str, int]:
+    """Return what is wrong as a sentence, and how many lines into the record."""
+    if isinstance(error, RecordError):
+        return str(error), error.line
+    if isinstance(error, json.JSONDecodeError):
+        return f"not valid JSON ({error.msg} at column {error.colno}); mend it", error.lineno - 1
+    if isinstance(error, UnicodeDecodeError):
+        before = error.object[: error.start]
+        column = error.start - before.rfind(b"\n")
+        what = f"byte {column} of the line is {error.object[error.start]:#04x}"
+        return f"{what}, which is not UTF-8; convert the file to UTF-8", before.count(b"\n")
+    if isinstance(error, ET.ParseError):  # its own line counts from the record's start
+        return f"not well-formed XML in UTF-8: {error.msg.partition(': line ')[0]}; mend it", error.position[0] - 1
+    return ("not valid JSON (nested too deep); mend it" if isinstance(error, RecursionError) else str(error)), 0
 
-    >>> join_text("Cystic fibrosis", "A common disease."), join_text("", "A common disease.")
-    ('Cystic fibrosis\nA common disease.', 'A common disease.')
-    """
-    if not title.strip():
-        return body if body.strip() else ""
-    return f"{title}\n{body}" if body.strip() else title
+
+@contextmanager
+def at(place: Place, document: str = "") -> Iterator[None]:
+    """Give the place, and the document, to what goes wrong in a line of a file."""
+    try:
+        yield
+    except FLAWS as error:
+        raise InputError(f"{named(document)}{explain(error)[0]}", place) from None
+
+
+def named(document: str) -> str:
+    """Return how a sentence about a document begins; nothing if it has no id yet."""
+    return f"document '{document.encode('utf-8', 'backslashreplace').decode()}': " if document else ""
 
 
 def flaw_of(text: str) -> str:
@@ -67,9 +98,3 @@ def flaw_of(text: str) -> str:
             return f"it holds the byte {code - 0xDC00:#04x}, which is not UTF-8"
         return f"it holds half of a surrogate pair, U+{code:04X}"
     return ""
-
-
-def stem(path: Path) -> str:
-    """Return the file's name without its suffix and without `.gz`: what documents without an id are named by."""
-    name = path.name
-    return Path(name[:-3] if name.lower().endswith(".gz") else name).stem

@@ -14,11 +14,13 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from kriss.documents.problems import Deleted, Problems, join_text
-from kriss.documents.xmlcut import Layout, XmlRecord, XmlRecords, reason
-from kriss.errors import Place
+from kriss.documents.format import Format
+from kriss.documents.problems import Deleted
+from kriss.documents.text import join_text
+from kriss.documents.xmlcut import Layout, XmlRecord
 from kriss.records import Document
 
 _LAYOUT = Layout(
@@ -41,23 +43,26 @@ _CHARACTERS = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _RUN = re.compile(r"[ \t\r\n]+")
 
 
-def read_pubmed(path: Path, problems: Problems, stripe: int, stripes: int) -> Iterator[Document | Deleted]:
-    """Yield the records that have a title or an abstract, and the deletions."""
-    records = XmlRecords(path, _LAYOUT, stripe, stripes)
-    for record in records:
+def _records(path: Path, stripe: int, stripes: int) -> Iterator[XmlRecord]:
+    """Cut the file; what deletes several records becomes one of each."""
+    for record in _LAYOUT.cut(path, stripe, stripes):
         if record.tag in _LAYOUT.others:
-            for pmid in _ANY_PMID.findall(record.xml):
-                yield Deleted(pmid.decode("ascii", "replace"))
-            continue
-        found = _search(record.xml) or _parse(records, record, problems)
-        if found and found[1]:
-            yield Document(found[0], found[1], ordinal=record.ordinal)
+            yield from (replace(record, content=pmid) for pmid in _ANY_PMID.findall(record.content))
+        else:
+            yield record
+
+
+def _parse(record: XmlRecord, _marked: bool) -> Document | Deleted:
+    if record.tag in _LAYOUT.others:
+        return Deleted(record.content.decode("ascii", "replace"))
+    pmid, text = _search(record.content) or _by_parser(record)
+    return Document(pmid, text, (), 0, record.ordinal)
 
 
 def _search(xml: bytes) -> tuple[str, str] | None:
     """Return PMID and text of a record in NLM's usual layout; None if anything in it is unusual."""
     head = _HEAD.match(xml)
-    if not head or b"\0" in xml:
+    if not head:
         return None
     at = xml.find(b"<ArticleTitle", head.end())
     title = _TITLE.match(xml, at) if at > 0 else None
@@ -117,22 +122,16 @@ def _one_blank(text: str) -> str:
     return text.strip()
 
 
-def _parse(records: XmlRecords, record: XmlRecord, problems: Problems) -> tuple[str, str] | None:
-    """Return PMID and text of any well-formed record; None, and a problem, if it is not."""
-    problem, line = "the record has no PMID", 1
-    try:
-        root = records.parse(record)
-        citation = root.find("MedlineCitation" if record.tag == b"PubmedArticle" else "BookDocument")
-        pmid = _flat(citation.find("PMID")) if citation is not None else ""
-        if pmid and citation is not None:
-            return pmid, _text(citation)
-    except ET.ParseError as error:
-        problem, line = f"the record is not well-formed XML: {reason(error)}", error.position[0]
-    pmids = _ANY_PMID.search(record.xml)
-    named = pmids[1].decode("ascii", "replace") if pmids else ""
-    place = Place(records.path) if problems.full else records.place(record, line)
-    problems.add(problem, place, named)
-    return None
+def _by_parser(record: XmlRecord) -> tuple[str, str]:
+    """Return PMID and text of any well-formed record."""
+    pmids = _ANY_PMID.search(record.content)
+    record.id = pmids[1].decode("ascii", "replace") if pmids else ""
+    root = record.element()
+    citation = root.find("MedlineCitation" if record.tag == b"PubmedArticle" else "BookDocument")
+    pmid = _flat(citation.find("PMID")) if citation is not None else ""
+    if citation is None or not pmid:
+        raise ValueError("the record has no PMID")
+    return pmid, _text(citation)
 
 
 def _text(citation: ET.Element) -> str:
@@ -147,3 +146,6 @@ def _text(citation: ET.Element) -> str:
 def _flat(element: ET.Element | None) -> str:
     """Return the text of an element and of all the markup in it."""
     return "" if element is None else _one_blank("".join(element.itertext()))
+
+
+PUBMED = Format("pubmed", lambda head: head.root in _LAYOUT.roots, _records, _parse, marks=False, replaces=True)

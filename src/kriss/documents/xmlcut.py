@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
+from kriss.documents.format import Record
 from kriss.errors import InputError, Place
 from kriss.files import open_bytes, reading
 
@@ -41,34 +42,46 @@ class Layout:
     ignored: tuple[bytes, ...] = ()
     """Elements of mere text that may stand before a record."""
 
+    def cut(self, path: Path, stripe: int, stripes: int) -> Iterator[XmlRecord]:
+        """Yield those records of a file whose ordinal, modulo `stripes`, is `stripe`."""
+        return _Cut(path, self).records(stripe, stripes)
+
 
 @dataclass(slots=True)
-class XmlRecord:
-    """One record of the file, from `<tag` to `</tag>`, without comments and with CDATA as escaped text."""
+class XmlRecord(Record):
+    """One record, from `<tag` to `</tag>`, without comments and with CDATA as escaped text."""
 
-    tag: bytes
-    xml: bytes
-    ordinal: int
-    offset: int
+    tag: bytes = b""
+    offset: int = 0
+    frame: tuple[bytes, bytes] = (b"", b"")
+    """The tags of the root element: it may declare name spaces."""
+
+    def element(self) -> ET.Element:
+        """Parse the record."""
+        whole = b"".join((self.frame[0], self.content, self.frame[1]))
+        return ET.fromstring(whole)[0]  # noqa: S314 - no DOCTYPE reaches it, so no entity either
+
+    def place(self, line: int = 0) -> Place:
+        """Return the place of the record, or of a line within it; that takes reading the file again."""
+        return Place(self.path, _line(self.path, self.offset) + line)
 
 
-class XmlRecords:
-    """Iterates over those records of a file whose ordinal, modulo `stripes`, is `stripe`."""
+class _Cut:
+    """A file that is being cut."""
 
-    def __init__(self, path: Path, layout: Layout, stripe: int, stripes: int) -> None:
-        self.path = path
-        self._layout = layout
-        self._stripe, self._stripes = stripe, stripes
-        self._root = self._root_tag = b""
+    def __init__(self, path: Path, layout: Layout) -> None:
+        self._path, self._layout = path, layout
+        self._root = b""
+        self._frame = (b"", b"")
         ignored = b"|".join(layout.ignored) or b"(?!)"
         between = _SPACE + rb"(?:<(?:" + ignored + rb")\b[^>]*(?:(?<=/)>|>[^<]*</[^>]*>)" + _SPACE + b")*"
         starts = b"|".join(layout.records + layout.others)
         self._between = re.compile(between, re.DOTALL)
         self._opening = re.compile(between + rb"<(" + starts + rb")(?=[\s>])", re.DOTALL)
 
-    def __iter__(self) -> Iterator[XmlRecord]:
-        with open_bytes(self.path) as file:
-            stream = _Uncovered(file, self.path)
+    def records(self, stripe: int, stripes: int) -> Iterator[XmlRecord]:
+        with open_bytes(self._path) as file:
+            stream = _Uncovered(file, self._path)
             buffer, offset = self._enter(stream)
             ordinal = 0
             block = b"-"
@@ -82,11 +95,12 @@ class XmlRecords:
                         break
                     at = end
                     counted = tag in self._layout.records
-                    if ordinal % self._stripes == self._stripe if counted else self._stripe == 0:
+                    if ordinal % stripes == stripe if counted else stripe == 0:
                         xml = buffer[start:end]
                         if xml.find(b"<" + tag, 1) > 0 or xml[close - start + 2 + len(tag) :].strip() != b">":
                             self._fail(f"the <{tag.decode()}> that begins here is not closed", offset + start)
-                        yield XmlRecord(tag, xml, ordinal if counted else -1, offset + start)
+                        number = ordinal if counted else -1
+                        yield XmlRecord(self._path, number, xml, 0, "", tag, offset + start, self._frame)
                     ordinal += counted
                 buffer = buffer[at:]
                 offset += at
@@ -95,15 +109,6 @@ class XmlRecords:
                 block = stream.read(max(_BLOCK, len(buffer)))  # doubling: a record of any size in linear time
                 buffer += block
         self._check_end(buffer, offset)
-
-    def parse(self, record: XmlRecord) -> ET.Element:
-        """Parse one record, within the root's own tag because that may declare name spaces."""
-        whole = b"".join((self._root_tag, record.xml, b"</", self._root, b">"))
-        return ET.fromstring(whole)[0]  # noqa: S314 - no DOCTYPE reaches it, so no entity either
-
-    def place(self, record: XmlRecord, line: int = 1) -> Place:
-        """Return the place of a record, or of a line within it."""
-        return Place(self.path, self._line(record.offset) + line - 1)
 
     def _enter(self, stream: _Uncovered) -> tuple[bytes, int]:
         """Read up to the end of the root's tag; return what was read beyond it, and where that begins."""
@@ -116,15 +121,16 @@ class XmlRecords:
             buffer += block
         names = " or ".join(f"<{name.decode()}>" for name in self._layout.roots)
         if not root or root[1] not in self._layout.roots:
-            raise InputError(f"not an XML file that begins with {names}", Place(self.path, 1))
+            raise InputError(f"not an XML file that begins with {names}", Place(self._path, 1))
         encoding = _ENCODING.match(buffer, bom)
         if encoding and encoding[1].lower() not in (b"utf-8", b"utf8", b"us-ascii", b"ascii"):
             name = encoding[1].decode("ascii", "replace")
-            raise InputError(f"the XML is in {name}; convert it to UTF-8", Place(self.path, 1))
+            raise InputError(f"the XML is in {name}; convert it to UTF-8", Place(self._path, 1))
         self._root = root[1]
-        self._root_tag = b" ".join(buffer[root.start(1) - 1 : root.end()].split())  # on one line, to count lines by
-        if self._root_tag.endswith(b"/>"):
-            return b"</" + self._root + b">" + buffer[root.end() :], root.end()
+        opening = b" ".join(buffer[root.start(1) - 1 : root.end()].split())  # on one line, to count lines by
+        self._frame = opening, b"</" + self._root + b">"
+        if opening.endswith(b"/>"):
+            return self._frame[1] + buffer[root.end() :], root.end()
         return buffer[root.end() :], root.end()
 
     def _check_end(self, buffer: bytes, offset: int) -> None:
@@ -145,23 +151,19 @@ class XmlRecords:
         seen = buffer[at : at + 30].decode("utf-8", "replace")
         self._fail(f"{seen!r} stands {'after ' + root if closing else 'where a record should begin'}", offset + at)
 
-    def _line(self, offset: int) -> int:
-        """Count the lines up to an offset, by reading the file again; only for errors."""
-        line = 1
-        with open_bytes(self.path) as file:
-            stream = _Uncovered(file, self.path)
-            while offset > 0 and (block := stream.read(_BLOCK)):
-                line += block.count(b"\n", 0, offset)
-                offset -= len(block)
-        return line
-
     def _fail(self, message: str, offset: int) -> NoReturn:
-        raise InputError(message, Place(self.path, self._line(offset)))
+        raise InputError(message, Place(self._path, _line(self._path, offset)))
 
 
-def reason(error: ET.ParseError) -> str:
-    """Return what the parser says without its line, which counts from the record's start."""
-    return error.msg.partition(": line ")[0]
+def _line(path: Path, offset: int) -> int:
+    """Count the lines up to an offset, by reading the file again; only for errors."""
+    line = 1
+    with open_bytes(path) as file:
+        stream = _Uncovered(file, path)
+        while offset > 0 and (block := stream.read(_BLOCK)):
+            line += block.count(b"\n", 0, offset)
+            offset -= len(block)
+    return line
 
 
 class _Uncovered:

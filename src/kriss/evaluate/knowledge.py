@@ -9,10 +9,10 @@ from pathlib import Path
 
 from kriss.errors import ConfigError, NotAnArtifactError
 from kriss.evaluate.gold import GoldMention
-from kriss.rank.parts import ONTOLOGY, PROTOTYPES
 from kriss.index.prototypes import Prototypes
 from kriss.names import folded
 from kriss.ontology import Ontology
+from kriss.rank.parts import ONTOLOGY, PROTOTYPES
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kriss.documents.plain import numbered_lines
-from kriss.documents.problems import flaw_of
-from kriss.documents.spans import decode, whole_number
-from kriss.documents.write import output, shown_evidence
+from kriss.documents.problems import at, flaw_of
+from kriss.documents.spans import whole_number
+from kriss.documents.table import shown_evidence
+from kriss.documents.text import decode
+from kriss.documents.write import output
 from kriss.errors import InputError, Place
 from kriss.evaluate.gold import Key
+from kriss.files import numbered_lines
 from kriss.records import Evidence
 
 
@@ -66,7 +68,9 @@ def read_predictions(path: Path) -> dict[Key, Prediction]:
         if not raw or raw.isspace():
             continue
         place = Place(path, number)
-        for prediction in _parse(decode(raw, place), place):
+        with at(place):
+            parsed = list(_parse(decode(raw), place))
+        for prediction in parsed:
             known = found.setdefault(prediction.key, prediction)
             if replace(known, line=prediction.line) != prediction:
                 where = f"the mention of '{prediction.document}' from {prediction.start} to {prediction.end}"
@@ -125,7 +129,7 @@ def _parse(text: str, place: Place) -> Iterator[Prediction]:
         return
     if not isinstance(row["mentions"], list):
         raise InputError("'mentions' is not a list", place)
-    offset = whole_number(row.get("offset") or 0, "the document's 'offset'", place)
+    offset = whole_number(row.get("offset") or 0, "the document's 'offset'")
     for mention in row["mentions"]:
         if not isinstance(mention, dict):
             raise InputError("a mention is an object with 'start', 'end' and 'entity'", place)
@@ -155,7 +159,7 @@ def _prediction(row: dict[str, Any], document: object, offset: int, place: Place
     for name in ("start", "end", "entity"):
         if name not in row:
             raise InputError(f"the prediction has no '{name}'" + ("; null says no link" * (name == "entity")), place)
-    start, end = (whole_number(row[name], f"its '{name}'", place) + offset for name in ("start", "end"))
+    start, end = (whole_number(row[name], f"its '{name}'") + offset for name in ("start", "end"))
     given = row["entity"]
     listed = given if isinstance(given, list) else [] if given is None else [given]
     entities = tuple(dict.fromkeys(_entity(one, place) for one in listed))

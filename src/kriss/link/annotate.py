@@ -11,8 +11,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from kriss.documents.problems import Problems
-from kriss.documents.readers import read_documents
-from kriss.documents.sources import find_files
+from kriss.documents.read import read
 from kriss.errors import ArtifactError, ConfigError, MissingExtraError
 from kriss.link.assemble import LOOKED_FOR
 from kriss.link.linker import Linker
@@ -114,8 +113,7 @@ class SpacyEntities:
 
 def annotated(finder: FindsMentions, sources: Sequence[Path | str], problems: Problems) -> Iterator[Document]:
     """Yield the documents of files, folders and globs with the mentions that are found in them."""
-    for path in find_files(sources):
-        documents = (found for found in read_documents(path, problems) if isinstance(found, Document))
-        while some := list(islice(documents, _AT_ONCE)):
-            for document, spans in zip(some, finder([document.text for document in some]), strict=True):
-                yield Document(document.id, document.text, tuple(Span(start, end) for start, end in spans))
+    documents = read(sources, marked=False, problems=problems)
+    while some := list(islice(documents, _AT_ONCE)):
+        for document, spans in zip(some, finder([document.text for document in some]), strict=True):
+            yield Document(document.id, document.text, tuple(Span(start, end) for start, end in spans))

@@ -19,9 +19,9 @@ import numpy as np
 from kriss.abbreviations import long_forms
 from kriss.artifacts import Artifact, open_artifact
 from kriss.config import changed, from_mapping
-from kriss.documents.bracketed import parse_bracketed
 from kriss.documents.problems import flaw_of
 from kriss.documents.spans import known_entities
+from kriss.documents.text import parse_bracketed
 from kriss.encoder.config import Precision
 from kriss.encoder.session import OnnxEncoder
 from kriss.errors import ConfigError, DamagedError, InputError, UnknownEntityError

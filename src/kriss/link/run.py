@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kriss.documents.write import Linked
+from kriss.documents.format import Linked
 from kriss.link.linker import Linker
 from kriss.records import Document, Mention
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from kriss.artifacts import check_target, create, describe_inputs
 from kriss.config import to_mapping
-from kriss.documents.sources import Format, detect_format, find_files
+from kriss.documents.registry import detect_format
+from kriss.documents.sources import find_files
 from kriss.errors import InputError, Place
 from kriss.files import BadRows, read_lines
 from kriss.mine.config import MineConfig
@@ -125,7 +126,7 @@ def _shards(work: Work, files: Sequence[Path], most_bytes: int) -> list[Shard]:
     pieces = []
     for number, file in enumerate(files):
         stripes = max(1, -(-file.stat().st_size // most_bytes))
-        if stripes > 1 and detect_format(file) is Format.PUBMED:
+        if stripes > 1 and detect_format(file).replaces:
             stripes = 1  # records of one file may replace each other, and NLM's files are small
         pieces += [(number, file.resolve(), stripe, stripes) for stripe in range(stripes)]
     return [Shard(number, *piece) for number, piece in enumerate(pieces)]

@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from kriss.documents.problems import Deleted, Problems
-from kriss.documents.readers import read_documents
-from kriss.documents.sources import Format, detect_format
+from kriss.documents.registry import detect_format, read_file
 from kriss.errors import InputError
 from kriss.mine.config import MineConfig
 from kriss.mine.matcher import Hits, Matcher
@@ -129,7 +128,7 @@ class Miner:
             versions = []
             limits = self._write(iter(()), folder, summary)
         # Only what is certain to count may rule out hits elsewhere; a record of PubMed may yet be replaced.
-        if not summary.bad_file and detect_format(shard.file) is not Format.PUBMED:
+        if not summary.bad_file and not detect_format(shard.file).replaces:
             self._limits = limits
         columns = zip(*versions, strict=True) if versions else ([], [], [])
         pq.write_table(pa.table(list(columns), schema=DOCUMENTS), folder / "documents.parquet", compression="zstd")
@@ -195,9 +194,9 @@ def _wanted(
     Only PubMed's files replace each other's records; elsewhere one id in two files is only a name.
     """
     drop = frozenset(shard.drop)
-    is_pubmed = detect_format(shard.file) is Format.PUBMED
-    records = read_documents(shard.file, problems, stripe=shard.stripe, stripes=shard.stripes)
-    if is_pubmed:
+    replaces = detect_format(shard.file).replaces
+    records = read_file(shard.file, problems, stripe=shard.stripe, stripes=shard.stripes)
+    if replaces:
         held = list(records)
         latest = {record.id: record.ordinal for record in held if isinstance(record, Document)}
         records = iter([r for r in held if isinstance(r, Deleted) or latest[r.id] == r.ordinal])
@@ -208,7 +207,7 @@ def _wanted(
         elif record.id in excluded:
             summary.excluded += 1
         else:
-            if is_pubmed:
+            if replaces:
                 versions.append((key_of(record.id), record.ordinal, False))
             if record.ordinal not in drop:
                 yield record

@@ -1,8 +1,7 @@
 """The benchmarks by name: where their files are looked for, how they are read, and how to obtain them.
 
     load("ncbi-disease", "test", Path("data"))        # documents with their gold mentions
-    gold("ncbi-disease:test", Path("data"))           # the same, as an option of a command names it
-    gold("notes/*.ann", None)                         # any files that 'kriss link' reads
+    read(["ncbi-disease:test"], data=Path("data"))    # the same, as a command names it (documents/read.py)
 
 None is shipped with kriss. The licensed ones are read from the user's own copy.
 """
@@ -10,20 +9,17 @@ None is shipped with kriss. The licensed ones are read from the user's own copy.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
 
-from kriss.documents.marked import Format, read_annotated
+from kriss.documents.corpora.clinical import N2c2, ShareClef
+from kriss.documents.corpora.files import Corpus, candidates
+from kriss.documents.corpora.medmentions import MedMentions
+from kriss.documents.corpora.pubtator import PubTatorFiles
+from kriss.documents.corpora.statistics import without_repeats
 from kriss.errors import ConfigError, InputError
-from kriss.evaluate.corpora.files import Corpus, candidates
-from kriss.evaluate.corpora.medmentions import MedMentions
-from kriss.evaluate.corpora.n2c2 import N2c2
-from kriss.evaluate.corpora.pubtator import PubTatorFiles
-from kriss.evaluate.corpora.shareclef import ShareClef
-from kriss.evaluate.corpora.statistics import without_repeats
 from kriss.records import Document
 
 VARIABLE = "KRISS_DATA"
@@ -82,7 +78,7 @@ def read_splits(name: str, splits: Sequence[str], data: Path) -> dict[str, list[
     """Read splits as their files have them, a document that stands twice too."""
     dataset = find_dataset(name)
     for split in splits:
-        _check_split(dataset, split)
+        check_split(dataset, split)
     places = dataset.found(data)
     for split in splits:
         if split not in places:
@@ -99,33 +95,6 @@ def load(name: str, split: str, data: Path) -> list[Document]:
     return without_repeats(read_splits(name, [split], data)[split])
 
 
-def gold(source: str, data: Path | None) -> list[Document]:
-    """Return the documents that a user names: a dataset and its split, or files of a format that kriss reads."""
-    if not source.strip():
-        raise ConfigError("gold is named by nothing; give a data set and its split (ncbi-disease:test), or files")
-    name, colon, split = source.partition(":")
-    if name in DATASETS and (colon or not Path(source).exists()):
-        _check_split(DATASETS[name], split)
-        if (folder := data_folder(data)) is None:
-            raise ConfigError(f"{source} is read from a data folder; give --data DIR or set {VARIABLE}")
-        return load(name, split, folder)
-    try:
-        return without_repeats(read_annotated([source]))
-    except InputError as error:
-        if Path(source).exists() or set(source) & set("*?[/"):
-            raise
-        raise InputError(f"{error}; nor is it a dataset ({', '.join(DATASETS)}) with its split") from None
-
-
-def documents(sources: Sequence[str], format: Format | None = None, data: Path | None = None) -> Iterator[Document]:
-    """Iterate over the documents of files and of datasets (`ncbi-disease:test`), in the order they are given in."""
-    for named, group in groupby(sources, lambda one: one.partition(":")[0] in DATASETS and not Path(one).exists()):
-        if named:
-            yield from (document for source in group for document in gold(source, data))
-        else:
-            yield from read_annotated(list(group), format)
-
-
 def find_dataset(name: str) -> Dataset:
     """Return the dataset of a name; an error lists those that there are."""
     if name not in DATASETS:
@@ -133,7 +102,8 @@ def find_dataset(name: str) -> Dataset:
     return DATASETS[name]
 
 
-def _check_split(dataset: Dataset, split: str) -> None:
+def check_split(dataset: Dataset, split: str) -> None:
+    """Fail unless the data set has the split."""
     if split not in dataset.splits:
         named = ", ".join(f"{dataset.name}:{one}" for one in dataset.splits)
         raise ConfigError(f"{dataset.name} has no split '{split}'; name one of {named}")
@@ -160,7 +130,7 @@ _CDR_NOTE = "The paper's mentions are the distinct ids of each document, summed;
 
 
 def _biored(name: str, title: str, ontology: str, *types: str) -> Dataset:
-    corpus = PubTatorFiles(_BIORED_FILES, types, whole=("SequenceVariant",))
+    corpus = PubTatorFiles(_BIORED_FILES, types)
     return Dataset(name, title, _ALL, ontology, _BIORED, "biored", corpus, types)
 
 

@@ -7,12 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kriss.documents.marked import Format, read_annotated
-from kriss.documents.plain import numbered_lines
-from kriss.documents.problems import stem
-from kriss.documents.spans import check_characters, decode, known_entities, whole_number
+from kriss.documents.corpora.files import below
+from kriss.documents.format import stem
+from kriss.documents.problems import at, flaw_of
+from kriss.documents.pubtator import PUBTATOR
+from kriss.documents.registry import read_marked
+from kriss.documents.spans import known_entities, whole_number
+from kriss.documents.text import decode
 from kriss.errors import InputError, Place
-from kriss.evaluate.corpora.files import below
+from kriss.files import numbered_lines
 from kriss.records import Document, Span
 
 _CORPUS = "corpus_pubtator.txt"
@@ -73,11 +76,9 @@ def read_tokenized(path: Path) -> Iterator[Document]:
     drafts: dict[str, _Draft] = {}
     for number, raw in numbered_lines(path):
         if raw and not raw.isspace():
-            place = Place(path, number)
-            row = _row(_object(raw, place), place)
+            with at(Place(path, number)):
+                row = _row(decode(raw))
             name = row.source or f"{stem(path)}:{number}"
-            if b"\\u" in raw:
-                check_characters(Document(name, joined(row.tokens), (row.span(0),)), place)
             drafts.setdefault(name, _Draft(name)).add(row)
     return (draft.document() for draft in drafts.values())
 
@@ -134,28 +135,23 @@ def joined(tokens: Sequence[str]) -> str:
     )
 
 
-def _object(raw: bytes, place: Place) -> dict[str, object]:
-    try:
-        record = json.loads(decode(raw, place))
-    except (ValueError, RecursionError) as error:  # also of a number with thousands of digits
-        raise InputError(f"not valid JSON ({error}); write one object on each line", place) from None
+def _row(line: str) -> _Row:
+    record = json.loads(line)
     if not isinstance(record, dict):
-        raise InputError("the line is not a JSON object", place)
-    return record
-
-
-def _row(record: dict[str, object], place: Place) -> _Row:
+        raise ValueError("the line is not a JSON object; write one object on each line")
     tokens, cui, source = record.get("tokens"), record.get("cui"), record.get("pmid", "")
     if not isinstance(tokens, list) or set(map(type, tokens)) - {str}:
-        raise InputError("the row has no 'tokens', a list of texts", place)
+        raise ValueError("the row has no 'tokens', a list of texts")
     if not isinstance(cui, str | None) or not isinstance(source, str | int):
-        raise InputError("the row's 'cui' or 'pmid' is not a text", place)
-    start = whole_number(record.get("start"), "the 'start' of the row", place)
-    end = whole_number(record.get("end"), "the 'end' of the row", place)
+        raise ValueError("the row's 'cui' or 'pmid' is not a text")
+    start = whole_number(record.get("start"), "the 'start' of the row")
+    end = whole_number(record.get("end"), "the 'end' of the row")
     if not 0 <= start < end <= len(tokens):
-        raise InputError(f"the mention from token {start} to {end} does not lie in the row's {len(tokens)}", place)
+        raise ValueError(f"the mention from token {start} to {end} does not lie in the row's {len(tokens)}")
     if not joined(tokens[start:end]).strip():
-        raise InputError(f"the mention from token {start} to {end} is nothing but white space", place)
+        raise ValueError(f"the mention from token {start} to {end} is nothing but white space")
+    if "\\u" in line and (flaw := flaw_of("".join((*tokens, cui or "", str(source))))):
+        raise ValueError(f"{flaw}; remove it")
     return _Row(tokens, start, end, cui, str(source))
 
 
@@ -165,14 +161,15 @@ def _deal(corpus: Path, lists: dict[str, Path]) -> dict[str, list[Document]]:
     for split, path in lists.items():
         for number, raw in numbered_lines(path):
             place = Place(path, number)
-            name = decode(raw, place).strip()
+            with at(place):
+                name = decode(raw).strip()
             if name in wanted and wanted[name][0] != split:
                 raise InputError(f"document '{name}' is in the list of {wanted[name][0]} too; it can be in one", place)
             if name:
                 wanted[name] = split, place
     dealt: dict[str, list[Document]] = {split: [] for split in lists}
     seen = set()
-    for document in read_annotated([corpus], Format.PUBTATOR):
+    for document in read_marked(corpus, PUBTATOR):
         if document.id in wanted:
             seen.add(document.id)
             dealt[wanted[document.id][0]].append(Document(document.id, document.text, _bare(document.spans)))
