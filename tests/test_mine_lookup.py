@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from kriss.mine import pages
 from kriss.mine.boundaries import is_word
-from kriss.mine.casing import key
+from kriss.mine.casing import key, keyed
 from kriss.mine.lookup import Filter, Lookup
-from kriss.mine.matcher import key_of_text
 from kriss.mine.pages import NOTHING, Stretches, strings
 
 PIECES = [*("il", "2", "breast", "cancer", "dihydroxyvitamin", "a", "β", "文", "𝛽", "é", "，", "™")]
@@ -29,16 +28,16 @@ keys = st.lists(names.filter(lambda name: any(map(str.isalpha, name))).map(str.e
 def test_keys_are_found_as_whole_words_after_a_blank(some: list[bytes], text: str) -> None:
     some = sorted(set(some))
     data = f"\0{text}\0".encode()
-    keyed = key_of_text(data)
+    text_key = keyed(data)
     found = Lookup(pa.chunked_array([pa.array(some[:3], pa.large_binary()), pa.array(some[3:], pa.large_binary())]))
     expected = {
         (number, start, start + len(name))
         for number, name in enumerate(some)
         for start in range(1, len(data) - len(name))
-        if keyed.startswith(name, start) and keyed[start - 1] == 32
-        if not is_word(keyed[start + len(name) :].decode()[0])
+        if text_key.startswith(name, start) and text_key[start - 1] == 32
+        if not is_word(text_key[start + len(name) :].decode()[0])
     }
-    assert set(zip(*(column.tolist() for column in found.find(keyed)), strict=True)) == expected
+    assert set(zip(*(column.tolist() for column in found.find(text_key)), strict=True)) == expected
 
 
 @given(st.lists(st.binary(max_size=40), max_size=20))

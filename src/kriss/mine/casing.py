@@ -14,6 +14,10 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+
+from kriss.mine.pages import beyond_ascii
+
 OPENING = b" \t\n\r\x0b\x0c\0([{\"'`/\\;:,.=<>+*|!?&%~@#$^"
 """ASCII characters after which a word may start. A hyphen is not among them: `β-catenin` is one word."""
 
@@ -23,7 +27,7 @@ _OPENING_OTHER = re.compile(
 )
 """The same beyond ASCII: quotation marks, dashes between clauses, spaces, mathematical signs."""
 
-KEY_TABLE = bytes(32 if byte in OPENING else byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
+_KEY_TABLE = bytes(32 if byte in OPENING else byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
 
 _CAPITALS = bytes(range(65, 91))
 _RUN = re.compile(rb"[A-Za-z0-9]+")
@@ -37,30 +41,28 @@ def opens(char: str) -> bool:
     return (ord(char) < 128 and ord(char) in OPENING) or _OPENING_OTHER.match(char) is not None
 
 
-def _utf8_pattern() -> re.Pattern[bytes]:
-    """Return a pattern for the UTF-8 of the opening characters beyond ASCII."""
-    lasts: dict[bytes, set[int]] = {}
-    for code in range(0x80, 0x3100):
-        if _OPENING_OTHER.match(chr(code)):
-            encoded = chr(code).encode()
-            lasts.setdefault(encoded[:-1], set()).add(encoded[-1])
-    return re.compile(
-        b"|".join(re.escape(head) + b"[" + re.escape(bytes(sorted(tail))) + b"]" for head, tail in lasts.items())
-    )
+_OPENS = np.array([opens(chr(code)) for code in range(0x3100)])
 
 
-_OPENING_UTF8 = _utf8_pattern()
-
-
-def key(text: bytes) -> bytes:
-    """Return the key of a name or of text, byte for byte as long as it.
+def key(name: bytes) -> bytes:
+    """Return the key of a name.
 
     >>> key(b"Neoplasms, Breast")
     b'neoplasms  breast'
     """
+    return bytes(keyed(name))
+
+
+def keyed(text: bytes) -> bytearray:
+    """Return the key of text, byte for byte as long as it."""
+    key = bytearray(text.translate(_KEY_TABLE))
     if not text.isascii():
-        text = _OPENING_UTF8.sub(lambda found: b" " * len(found[0]), text)
-    return text.translate(KEY_TABLE)
+        view = np.frombuffer(key, dtype=np.uint8)
+        for length, lead, code in beyond_ascii(np.frombuffer(text, dtype=np.uint8)):
+            opening = lead[(code < len(_OPENS)) & _OPENS.take(code, mode="clip")]
+            for place in range(length):
+                view[opening + place] = 32
+    return key
 
 
 def fits(surface: bytes, name: bytes) -> bool:

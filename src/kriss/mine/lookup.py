@@ -29,9 +29,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kriss.mine.boundaries import is_word
-from kriss.mine.pages import NOTHING, Hashes, Ints, Stretches, pair
+from kriss.mine.pages import NOTHING, Bytes, Hashes, Ints, Stretches, beyond_ascii, pair
 
-Bytes = NDArray[np.uint8]
 Matches = tuple[Ints, Ints, Ints]
 """Numbers of keys, and where in the text they start and end."""
 
@@ -40,18 +39,6 @@ _WORD_BYTES = bytes(byte > 127 or is_word(chr(byte)) for byte in range(256))
 _WORD_CODES = np.array([is_word(chr(code)) for code in range(0x3100)])
 _GOES_ON, _HAS_TAIL = 1, 2
 """Flags of a node: some key has a further word; some key ends with a tail here."""
-
-
-def beyond_ascii(data: Bytes) -> Iterator[tuple[int, Ints, NDArray[np.int32]]]:
-    """Yield, by the number of their bytes, where characters beyond ASCII begin, and their codes."""
-    leads = np.flatnonzero(data >= 0xC0)
-    kinds = data[leads]
-    for length, low, high in ((2, 0xC0, 0xE0), (3, 0xE0, 0xF0), (4, 0xF0, 0x100)):
-        lead = leads[(kinds >= low) & (kinds < high)]
-        code = data[lead].astype(np.int32) & (0x7F >> length)
-        for place in range(1, length):
-            code = code << 6 | data[lead + place] & 0x3F
-        yield length, lead, code
 
 
 @dataclass(frozen=True, slots=True)

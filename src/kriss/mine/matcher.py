@@ -19,15 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kriss.mine.boundaries import REACH, is_end, is_fragment, is_start
-from kriss.mine.casing import KEY_TABLE, opens
-from kriss.mine.lookup import Lookup, beyond_ascii
+from kriss.mine.casing import keyed
+from kriss.mine.lookup import Lookup
 from kriss.mine.names import TAKEN, Names, common_words
 from kriss.mine.pages import NOTHING, Ints, Page, Stretches
 
 _NO, _YES, _ASK = 0, 1, 2
 _MEMORY = 1 << 20
 """How many surfaces are remembered together with their hashes."""
-OPENS = np.array([opens(chr(code)) for code in range(0x3100)])
 _CAPITAL = np.array([65 <= byte <= 90 for byte in range(256)])
 _SMALL = np.array([97 <= byte <= 122 for byte in range(256)])
 _DIGIT = np.array([48 <= byte <= 57 for byte in range(256)])
@@ -91,8 +90,7 @@ class Matcher:
     def find_in(self, page: Page) -> Hits:
         """Find names in a page of documents."""
         data = page.data
-        keyed = key_of_text(data)
-        number, start, end = self._lookup.find(keyed)
+        number, start, end = self._lookup.find(keyed(data))
         kept = np.flatnonzero(self._bounded(data, start, end))
         kept = kept[np.argsort((start[kept] << 32) - end[kept])]  # by start, the longest first
         form = self._forms(data, number[kept], start[kept], end[kept])
@@ -238,19 +236,6 @@ def _asked(data: bytes, at: int, question: Callable[[str, int], bool]) -> bool:
     """Put a question about one place in the text to `boundaries`, which speaks of characters."""
     left = _left(data, at)
     return question(left + _right(data, at), len(left))
-
-
-def key_of_text(data: bytes) -> bytearray:
-    """Return `casing.key` of a long text."""
-    keyed = bytearray(data.translate(KEY_TABLE))
-    if not data.isascii():
-        bytes_ = np.frombuffer(data, dtype=np.uint8)
-        view = np.frombuffer(keyed, dtype=np.uint8)
-        for length, lead, code in beyond_ascii(bytes_):
-            opening = lead[(code < len(OPENS)) & OPENS.take(code, mode="clip")]
-            for place in range(length):
-                view[opening + place] = 32
-    return keyed
 
 
 def _hits(page: Page, first: Ints, last: Ints, form: NDArray[np.int32]) -> Hits:

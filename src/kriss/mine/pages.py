@@ -8,7 +8,7 @@ the other would take Python longer than to find what stands in them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
-Buffer = bytes | bytearray | memoryview | NDArray[np.uint8]
+Bytes = NDArray[np.uint8]
+Buffer = bytes | bytearray | memoryview | Bytes
 
 NOTHING = np.uint64(0)
 """The hash before any byte."""
@@ -109,7 +110,7 @@ class Page:
 
     >>> page = Page.of(["TNF-α and β-catenin", "asthma"])
     >>> [edges.tolist() for edges in page.around(np.array([0, 1]), np.array([4, 0]), np.array([5, 6]), 2)]
-    [[4, 23], [5, 23], [7, 29], [9, 29]]
+    [[3, 23], [5, 23], [7, 29], [9, 29]]
     """
 
     data: bytes
@@ -165,3 +166,15 @@ class Page:
     def cut(self, first: Ints, last: Ints) -> pa.Array:
         """Return stretches of bytes as Arrow's strings, without making one of Python's for each."""
         return strings([(self.data, np.arange(len(first)))], first, last - first, pa.large_string())
+
+
+def beyond_ascii(data: Bytes) -> Iterator[tuple[int, Ints, NDArray[np.int32]]]:
+    """Yield, by the number of their bytes, where characters beyond ASCII begin, and their codes."""
+    leads = np.flatnonzero(data >= 0xC0)
+    kinds = data[leads]
+    for length, low, high in ((2, 0xC0, 0xE0), (3, 0xE0, 0xF0), (4, 0xF0, 0x100)):
+        lead = leads[(kinds >= low) & (kinds < high)]
+        code = data[lead].astype(np.int32) & (0x7F >> length)
+        for place in range(1, length):
+            code = code << 6 | data[lead + place] & 0x3F
+        yield length, lead, code
