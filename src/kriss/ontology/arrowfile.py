@@ -1,14 +1,15 @@
-"""Arrow files in batches of one fixed size, read through memory maps.
+"""Arrow files read through memory maps.
 
-The fixed size makes row number arithmetic do the work of a search for the batch, and makes the
-bytes of a file depend on its content alone.
+Batches have one fixed size: a row's number tells its batch, and the bytes of a file depend on its
+content alone, not on how its rows came.
 """
 
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +31,7 @@ def key_of(text: str) -> int:
 def write_arrow(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
     """Write batches of any size as an Arrow file of fixed batches; return the number of rows."""
     rows = 0
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+    with pa.ipc.new_file(str(path), schema) as writer:
         for batch in _rebatched(batches, schema):
             writer.write_batch(batch)
             rows += batch.num_rows
@@ -41,24 +42,18 @@ def _rebatched(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator
     held: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
-        start = 0
-        while batch.num_rows - start >= BATCH - count:
-            held.append(batch.slice(start, BATCH - count))
-            start += BATCH - count
-            yield _joined(held, schema)
-            held, count = [], 0
-        if start < batch.num_rows:
-            held.append(batch.slice(start))
-            count += batch.num_rows - start
-    if held:
-        yield _joined(held, schema)
+        held.append(batch)
+        count += batch.num_rows
+        while count >= BATCH:
+            table = pa.Table.from_batches(held)
+            yield _one(table.slice(0, BATCH), schema)
+            held, count = table.slice(BATCH).to_batches(), count - BATCH
+    if count:
+        yield _one(pa.Table.from_batches(held), schema)
 
 
-def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    columns = [
-        pa.concat_arrays([batch.column(index).cast(field.type) for batch in batches])
-        for index, field in enumerate(schema)
-    ]
+def _one(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [pa.concat_arrays(column.chunks) for column in table.cast(schema).columns]  # copies: no bytes around them
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -93,10 +88,10 @@ class Numbers:
     """An integer column by row number."""
 
     def __init__(self, values: pa.ChunkedArray) -> None:
-        self.chunks = [_view(chunk.buffers()[1], _CODES[values.type]) for chunk in values.chunks]
+        self._chunks = [_view(chunk.buffers()[1], _CODES[values.type]) for chunk in values.chunks]
 
     def __getitem__(self, row: int) -> int:
-        return self.chunks[row >> _SHIFT][row & _MASK]
+        return self._chunks[row >> _SHIFT][row & _MASK]
 
 
 class Strings:
@@ -106,39 +101,30 @@ class Strings:
         self._chunks = [(_view(chunk.buffers()[1], "q"), _view(chunk.buffers()[2], "B")) for chunk in values.chunks]
 
     def __getitem__(self, row: int) -> str:
-        offsets, data = self._chunks[row >> _SHIFT]
+        ends, data = self._chunks[row >> _SHIFT]
         row &= _MASK
-        return str(data[offsets[row] : offsets[row + 1]], "utf-8")
+        return str(data[ends[row] : ends[row + 1]], "utf-8")
 
 
 class Lists:
     """A column of lists, of strings or of integers, by row number."""
 
     def __init__(self, values: pa.ChunkedArray) -> None:
-        self._chunks = [(_view(chunk.buffers()[1], "q"), _Values(chunk.values)) for chunk in values.chunks]
+        self._chunks = [(_view(chunk.buffers()[1], "q"), _slices(chunk.values)) for chunk in values.chunks]
 
     def __getitem__(self, row: int) -> tuple[Any, ...]:
-        offsets, values = self._chunks[row >> _SHIFT]
+        ends, between = self._chunks[row >> _SHIFT]
         row &= _MASK
-        return values.between(offsets[row], offsets[row + 1])
+        return between(ends[row], ends[row + 1])
 
 
-class _Values:
-    """What the lists of one chunk hold, end to end."""
-
-    def __init__(self, values: pa.Array) -> None:
-        buffers = values.buffers()
-        self._are_strings = pa.types.is_large_string(values.type)
-        self._first = _view(buffers[1], "q" if self._are_strings else _CODES[values.type])
-        self._data = _view(buffers[2], "B") if self._are_strings else self._first
-
-    def between(self, start: int, stop: int) -> tuple[Any, ...]:
-        if start == stop:
-            return ()
-        if not self._are_strings:
-            return tuple(self._first[start:stop])
-        cuts = self._first[start : stop + 1].tolist()
-        return tuple([str(self._data[a:b], "utf-8") for a, b in zip(cuts, cuts[1:])])  # noqa: B905, RUF007
+def _slices(values: pa.Array) -> Callable[[int, int], tuple[Any, ...]]:
+    """Return what gives the values from one place up to another."""
+    if not pa.types.is_large_string(values.type):
+        numbers = _view(values.buffers()[1], _CODES[values.type])
+        return lambda start, stop: tuple(numbers[start:stop])
+    ends, data = _view(values.buffers()[1], "q"), _view(values.buffers()[2], "B")
+    return lambda start, stop: tuple([str(data[a:b], "utf-8") for a, b in pairwise(ends[start : stop + 1].tolist())])
 
 
 _CODES: dict[pa.DataType, Literal["i", "q", "Q"]] = {pa.int32(): "i", pa.int64(): "q", pa.uint64(): "Q"}
@@ -149,39 +135,22 @@ def _view(buffer: pa.Buffer | None, code: Literal["B", "i", "q", "Q"]) -> memory
 
 
 class KeyIndex:
-    """Sorted 64-bit keys beside the rows they stand for; a key may stand for several rows."""
+    """Sorted 64-bit keys beside the rows they stand for, in one batch; a key may stand for several rows."""
 
     schema = pa.schema([("key", pa.uint64()), ("row", pa.int32())])
 
     def __init__(self, path: Path) -> None:
-        self._table = ArrowFile(path).table
-        self._keys = Numbers(self._table.column("key")).chunks
-        self._rows = Numbers(self._table.column("row"))
-        self._firsts = [keys[0] for keys in self._keys]
-        self._sizes = [len(chunk) for chunk in self._table.column("key").chunks]
+        columns = ArrowFile(path).table.columns
+        self._keys, self._rows = (_view(one.chunk(0).buffers()[1], _CODES[one.type])[: len(one)] for one in columns)
 
     @classmethod
     def write(cls, path: Path, keys: NDArray[np.uint64]) -> None:
         """Write the index of rows 0..len(keys)-1 under their keys."""
         order = np.argsort(keys, kind="stable").astype(np.int32)
-        batch = pa.RecordBatch.from_arrays([pa.array(keys[order]), pa.array(order)], schema=cls.schema)
-        write_arrow(path, cls.schema, [batch])
+        with pa.ipc.new_file(str(path), cls.schema) as writer:
+            writer.write_batch(pa.RecordBatch.from_arrays([pa.array(keys[order]), pa.array(order)], schema=cls.schema))
 
     def rows(self, text: str) -> list[int]:
         """Return the rows whose text has the same key as `text`; the caller compares the texts."""
-        key = key_of(text)
-        found: list[int] = []
-        # A run of equal keys may begin in the batch before the first that starts with the key.
-        for index in range(max(bisect_left(self._firsts, key) - 1, 0), len(self._keys)):
-            if self._firsts[index] > key:
-                break
-            keys, size = self._keys[index], self._sizes[index]
-            start = bisect_left(keys, key, 0, size)
-            while start < size and keys[start] == key:
-                found.append(self._rows[(index << _SHIFT) + start])
-                start += 1
-        return found
-
-    def joined(self) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-        """Return all keys, sorted, and their rows."""
-        return np.asarray(self._table.column("key")), np.asarray(self._table.column("row"))
+        start = bisect_left(self._keys, key_of(text))
+        return self._rows[start : bisect_right(self._keys, key_of(text), start)].tolist()

@@ -11,7 +11,7 @@ from kriss.config import to_mapping
 from kriss.errors import ConfigError, InputError, Place
 from kriss.files import BadRows
 from kriss.ontology import mesh, obo, tables, umls
-from kriss.ontology.assemble import assemble, drop_bad_records
+from kriss.ontology.assemble import assemble
 from kriss.ontology.config import FLAGS, ONLY_FOR, OntologyConfig
 from kriss.ontology.merge import merge
 from kriss.ontology.staging import Staging
@@ -60,27 +60,13 @@ def build_ontology(
             _load(config, sources, staging, bad)
             if retired:
                 tables.load_retired(retired, staging, bad)
-            drop_bad_records(staging, bad)
+            staging.drop_bad_records(bad)
             for other in others:
                 merge(staging, other, config.merge_on, keep_unmatched=config.keep_unmatched)
             written = assemble(staging, draft.path, config, bad)
         shutil.rmtree(scratch)
-        draft.facts |= {
-            "entities": written.entities,
-            "names": written.names,
-            "retired": written.retired,
-            "bad_rows": bad.count,
-            "type_codes": staging.type_codes,
-        }
-    return BuildReport(
-        out,
-        written.entities,
-        written.names,
-        written.retired,
-        bad.count,
-        tuple(bad.shown),
-        tuple(staging.notes),
-    )
+        draft.facts |= {**written, "bad_rows": bad.count, "type_codes": staging.type_codes}
+    return BuildReport(out, **written, bad_rows=bad.count, shown=tuple(bad.shown), notes=tuple(staging.notes))
 
 
 def _check(config: OntologyConfig, sources: tuple[Path, ...], merge_with: tuple[Path, ...]) -> None:

@@ -7,141 +7,111 @@ In this order, and only where the source is silent:
 4. types from the tree: the owner of the first part of the tree number (`C04`: Neoplasms),
    or the classes at the top of the is-a graph;
 5. what is left has the default type, and hangs at the root: by its type's rank, or at `0`.
+
+The records are numbered by their ids already, so that `n` is an entity's row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-
 import numpy as np
-import pyarrow as pa
 
 from kriss.ontology.hierarchy import Graph, classes_above, joined, spanning_tree, top_classes, tree_numbers
-from kriss.ontology.pairs import Pairs
-
-Labels = Callable[[Iterable[int]], dict[int, str]]
-"""Gives the preferred names of some rows."""
-
-UNPLACED = "0"
-"""The tree number of an entity for which neither the source nor its type gives a place."""
+from kriss.ontology.staging import Staging
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """All of an ontology but its names, by row."""
+def complete(staging: Staging, graph: Graph, merged: Graph, default_type: str) -> Graph:
+    """Fill in types and tree numbers, and return the graph with more parents.
 
-    ids: pa.Array
-    definitions: pa.Array
-    types: Pairs
-    trees: Pairs
-    xrefs: Pairs
-    graph: Graph
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-
-def complete(
-    columns: Columns,
-    labels: Labels,
-    default_type: str,
-    *,
-    trees_are_positions: bool,
-    more_edges: Graph,
-) -> Columns:
-    """Fill in parents, tree numbers and types; `labels` gives the preferred names of rows.
-
-    `more_edges` are another ontology's: they join once ours are complete, save those that would
-    lead in a circle.
+    Those of `merged`, another ontology's, join once ours are complete, save those that would lead
+    in a circle.
     """
-    n = len(columns)
-    owners = _owners(columns.trees) if trees_are_positions else {}
-    if owners:
-        columns = _parents_from_trees(columns, owners)
-    columns = replace(columns, graph=joined(columns.graph, more_edges))
-    if owners:
-        columns = _trees_from_parents(columns)
-        columns = _types_from_trees(columns, owners, labels)
-    elif trees_are_positions and len(columns.graph.child):
-        columns = _numbered_by_graph(columns, labels)
-    untyped = columns.types.lacking(n).tolist()
-    columns = replace(columns, types=columns.types.extended(untyped, [default_type] * len(untyped)))
-    return _placed_by_type(columns, default_type)
+    con = staging.con
+    has_trees = bool(staging.rows("SELECT 1 FROM tree LIMIT 1"))
+    if has_trees and staging.trees_are_positions:
+        # Whose place each tree number is; if several claim one, the first.
+        con.execute("CREATE TEMP TABLE place AS SELECT value, min(n) AS n FROM tree GROUP BY value")
+        graph = joined(joined(graph, _parents_from_trees(staging, graph)), merged)
+        _trees_from_parents(staging, graph)
+        con.execute(
+            """
+            INSERT INTO type
+            WITH top AS (SELECT n, split_part(value, '.', 1) AS value, min(rank) AS rank FROM tree GROUP BY ALL),
+                 label AS (SELECT p.value, arg_min(name.value, (name.rank, name.value)) AS text
+                           FROM place p JOIN name USING (n) WHERE p.value NOT LIKE '%.%' GROUP BY p.value)
+            SELECT top.n, coalesce(label.text, top.value), min(top.rank)
+            FROM top LEFT JOIN label USING (value) WHERE top.n NOT IN (SELECT n FROM type) GROUP BY ALL
+            """
+        )
+    else:
+        graph = joined(graph, merged)
+        if staging.trees_are_positions and len(graph.child):
+            _number_by_graph(staging, graph)
+    con.execute(
+        "INSERT INTO type SELECT n, $default, 0 FROM entity WHERE n NOT IN (SELECT n FROM type)",
+        {"default": default_type},
+    )
+    con.execute(  # at the root: by the rank of the type if nothing has a tree number, or at 0
+        """
+        INSERT INTO tree
+        WITH kind AS (SELECT n, arg_min(value, (rank, value)) AS value FROM type
+                      WHERE n NOT IN (SELECT n FROM tree) GROUP BY n),
+             numbered AS (SELECT value, row_number() OVER (ORDER BY value) AS place
+                          FROM (SELECT DISTINCT value FROM kind) WHERE value <> $default AND NOT EXISTS (FROM tree))
+        SELECT kind.n, coalesce(numbered.place, 0)::VARCHAR, 0 FROM kind LEFT JOIN numbered USING (value)
+        """,
+        {"default": default_type},
+    )
+    return graph
 
 
-def _owners(trees: Pairs) -> dict[str, int]:
-    """Return whose place each tree number is; if several claim one, the first."""
-    rows, numbers = trees.rows.tolist(), trees.values.to_pylist()
-    return {number: row for row, number in zip(reversed(rows), reversed(numbers), strict=True)}
+def _parents_from_trees(staging: Staging, graph: Graph) -> Graph:
+    """Return edges for rows without a parent.
+
+    A record in several trees may stand above another in one and below it in the next: these may have cycles.
+    """
+    child, parent, _ = staging.numbers(
+        r"""
+        SELECT tree.n, place.n AS above, min(tree.rank) AS rank
+        FROM tree JOIN place ON place.value = regexp_extract(tree.value, '^(.*)\.', 1, 's')
+        WHERE place.n <> tree.n GROUP BY tree.n, place.n ORDER BY tree.n, rank
+        """
+    )
+    silent = ~np.isin(child, graph.child)
+    return Graph(0, child[silent], parent[silent])
 
 
-def _parents_from_trees(columns: Columns, owners: dict[str, int]) -> Columns:
-    has_parent = set(columns.graph.child.tolist())
-    edges: dict[tuple[int, int], None] = {}
-    for row, number in zip(columns.trees.rows.tolist(), columns.trees.values.to_pylist(), strict=True):
-        above = owners.get(number.rpartition(".")[0], row)
-        if row not in has_parent and above != row:
-            edges[(row, above)] = None
-    # A record in several trees may stand above another in one of them and below it in the next.
-    more = np.array(list(edges), dtype=np.int64).reshape(-1, 2)
-    return replace(columns, graph=joined(columns.graph, Graph(0, more[:, 0], more[:, 1])))
-
-
-def _trees_from_parents(columns: Columns) -> Columns:
-    lacking = set(columns.trees.lacking(len(columns)).tolist())
+def _trees_from_parents(staging: Staging, graph: Graph) -> None:
+    """Give rows without a tree number those of their parents, from the root down."""
+    lacking = {n for (n,) in staging.rows("SELECT n FROM entity WHERE n NOT IN (SELECT n FROM tree)")}
     if not lacking:
-        return columns
-    numbers = columns.trees.by_row(len(columns))
+        return
     ups: dict[int, list[int]] = {}
-    for below, above in zip(columns.graph.child.tolist(), columns.graph.parent.tolist(), strict=True):
+    for below, above in sorted(zip(graph.child.tolist(), graph.parent.tolist(), strict=True)):
         if below in lacking:
             ups.setdefault(below, []).append(above)
-    rows: list[int] = []
-    values: list[str] = []
-    for row in spanning_tree(columns.graph).order.tolist():
+    numbers: dict[int, list[str]] = {}
+    for n, value in staging.rows("SELECT n, value FROM tree ORDER BY n, rank, value"):
+        numbers.setdefault(n, []).append(value)
+    for row in spanning_tree(graph).order.tolist():
         if row in ups:
-            numbers[row] = list(dict.fromkeys(number for above in sorted(ups[row]) for number in numbers[above]))
-            rows.extend([row] * len(numbers[row]))
-            values.extend(numbers[row])
-    return replace(columns, trees=columns.trees.extended(rows, values))
+            numbers[row] = list(dict.fromkeys(value for above in ups[row] for value in numbers.get(above, ())))
+    staging.insert("tree", [(row, value, rank) for row in ups for rank, value in enumerate(numbers[row])])
 
 
-def _types_from_trees(columns: Columns, owners: dict[str, int], labels: Labels) -> Columns:
-    lacking = set(columns.types.lacking(len(columns)).tolist())
-    names = labels({row for number, row in owners.items() if "." not in number})
-    found: dict[tuple[int, str], None] = {}
-    for row, number in zip(columns.trees.rows.tolist(), columns.trees.values.to_pylist(), strict=True):
-        if row in lacking:
-            top = number.partition(".")[0]
-            found[(row, names[owners[top]] if top in owners else top)] = None
-    return replace(columns, types=columns.types.extended([row for row, _ in found], [name for _, name in found]))
-
-
-def _numbered_by_graph(columns: Columns, labels: Labels) -> Columns:
-    graph = columns.graph
+def _number_by_graph(staging: Staging, graph: Graph) -> None:
+    """Number the entities of a source without tree numbers, and type them by the classes at the top."""
     tree = spanning_tree(graph)
-    numbers = tree_numbers(tree)
-    placed = [row for row, number in enumerate(numbers) if number]
-    trees = columns.trees.extended(placed, [numbers[row] for row in placed])
-    lacking = set(columns.types.lacking(len(columns)).tolist())
-    held = classes_above(graph, tree, top_classes(tree)) if lacking else []
-    pairs = [(row, above) for row, classes in enumerate(held) if row in lacking for above in classes]
-    names = labels({above for _, above in pairs})
-    types = columns.types.extended([row for row, _ in pairs], [names[above] for _, above in pairs])
-    return replace(columns, trees=trees, types=types)
-
-
-def _placed_by_type(columns: Columns, default_type: str) -> Columns:
-    unplaced = columns.trees.lacking(len(columns))
-    if not len(unplaced):
-        return columns
-    first = np.searchsorted(columns.types.rows, unplaced)
-    kinds = columns.types.values.take(pa.array(first)).to_pylist()
-    known = sorted(set(kinds) - {default_type})
-    numbered = len(columns.trees.rows) == 0
-    ranks = {kind: str(rank) for rank, kind in enumerate(known, start=1)} if numbered else {}
-    return replace(
-        columns,
-        trees=columns.trees.extended(unplaced.tolist(), [ranks.get(kind, UNPLACED) for kind in kinds]),
-    )
+    staging.insert("tree", [(row, number, 0) for row, number in enumerate(tree_numbers(tree)) if number])
+    lacking = [n for (n,) in staging.rows("SELECT n FROM entity WHERE n NOT IN (SELECT n FROM type) ORDER BY n")]
+    if lacking:
+        held = classes_above(graph, top_classes(tree))
+        staging.con.execute("CREATE TEMP TABLE class (n INTEGER, above INTEGER, rank INTEGER)")
+        staging.insert("class", [(row, above, rank) for row in lacking for rank, above in enumerate(held[row])])
+        staging.con.execute(
+            """
+            INSERT INTO type
+            WITH label AS (SELECT n, arg_min(value, (rank, value)) AS text FROM name
+                           WHERE n IN (SELECT above FROM class) GROUP BY n)
+            SELECT class.n, label.text, class.rank FROM class JOIN label ON label.n = class.above
+            """
+        )

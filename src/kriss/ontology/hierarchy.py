@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -191,29 +192,13 @@ def top_classes(tree: Tree) -> set[int]:
     return classes
 
 
-def classes_above(graph: Graph, tree: Tree, classes: set[int]) -> list[tuple[int, ...]]:
+def classes_above(graph: Graph, classes: set[int]) -> list[tuple[int, ...]]:
     """For each row, return the classes that it is or is below by any path; above all classes, itself."""
     ups: dict[int, list[int]] = {}
     for below, above in zip(graph.child.tolist(), graph.parent.tolist(), strict=True):
         ups.setdefault(below, []).append(above)
+    found: list[frozenset[int]] = [frozenset({row}) if row in classes else frozenset() for row in range(graph.n)]
+    for row in TopologicalSorter(ups).static_order():  # every parent before its children
+        found[row] = found[row].union(*(found[above] for above in ups.get(row, ())))
     has_child = set(graph.parent.tolist())
-    found: list[frozenset[int]] = [frozenset()] * graph.n
-    for row in _topological(graph, tree):
-        inherited = frozenset[int]().union(*(found[above] for above in ups.get(row, ())))
-        found[row] = inherited | {row} if row in classes else inherited
     return [tuple(sorted(held)) or ((row,) if row in has_child else ()) for row, held in enumerate(found)]
-
-
-def _topological(graph: Graph, tree: Tree) -> list[int]:
-    """All rows, every parent (not only the tree's) before its children."""
-    waiting = np.bincount(graph.child, minlength=graph.n).tolist()
-    downs: dict[int, list[int]] = {}
-    for below, above in zip(graph.child.tolist(), graph.parent.tolist(), strict=True):
-        downs.setdefault(above, []).append(below)
-    ready = [row for row in tree.order.tolist() if waiting[row] == 0]
-    for row in ready:  # grows while it is walked
-        for below in downs.get(row, ()):
-            waiting[below] -= 1
-            if waiting[below] == 0:
-                ready.append(below)
-    return ready

@@ -51,7 +51,7 @@ class Description:
 def describe(ontology: Ontology) -> Description:
     """Count what an ontology holds."""
     entities, names = ontology.entities_table(), ontology.names_table()
-    distinct, ambiguous = ontology.ambiguous_names()
+    owners = names.group_by("text").aggregate([("entity", "count_distinct")]).column("entity_count_distinct")
     per_entity = pc.value_counts(names.column("entity")).field("counts")
     counts = pc.value_counts(pc.list_flatten(entities.column("types"))).to_pylist()
     kinds = sorted(((item["values"], item["counts"]) for item in counts), key=lambda pair: (-pair[1], pair[0]))
@@ -59,13 +59,13 @@ def describe(ontology: Ontology) -> Description:
         format=str(ontology.artifact.config["format"]),
         entities=len(ontology),
         names=names.num_rows,
-        distinct_names=distinct,
-        ambiguous_names=ambiguous,
+        distinct_names=len(owners),
+        ambiguous_names=_count(pc.greater(owners, 1)),
         with_aliases=_count(pc.greater(per_entity, 1)),
         with_definition=_count(pc.not_equal(entities.column("definition"), "")),
-        with_parents=ontology.with_parents_count(),
+        with_parents=sum(bool(ontology.parents_at(row)) for row in ontology.rows()),
         tree_numbers=len(pc.unique(pc.list_flatten(entities.column("tree_numbers")))),
-        retired=ontology.retired_count(),
+        retired=len(ontology.retired()),
         types=len(kinds),
         largest_types=tuple(kinds[:_LARGEST]),
     )

@@ -17,183 +17,164 @@ one alone may be a homonym.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
-
+import numpy as np
 import pyarrow as pa
 
-from kriss.errors import Place
 from kriss.names import folded
 from kriss.ontology.staging import Staging
 from kriss.ontology.store import Ontology
-from kriss.records import Entity
 
 BY_NAME, BY_NAMES = "NAME", "NAMES"
 AGREEING = 2
 """Names that must be ours under `NAMES`: one alone may well be a homonym."""
 
+_KEYS = """
+SELECT n, id AS key FROM ids WHERE NOT contains(id, ':')
+UNION SELECT n, substr(id, instr(id, ':') + 1) FROM (FROM ids UNION ALL FROM xrefs)
+WHERE contains(id, ':') AND upper(split_part(id, ':', 1)) IN (SELECT unnest($prefixes))
+"""
+_OURS = f"""
+WITH ids AS (SELECT n, id FROM entity UNION ALL SELECT e.n, r.id FROM retired r JOIN entity e ON e.id = r.successor),
+     xrefs AS (SELECT n, value AS id FROM xref)
+{_KEYS}
+"""
+_THEIRS = f"""
+WITH ids AS (SELECT n, id FROM other), xrefs AS (SELECT n, unnest(xrefs) AS id FROM other)
+{_KEYS}
+"""
+
 
 def merge(staging: Staging, other: Ontology, prefixes: tuple[str, ...], *, keep_unmatched: bool = False) -> None:
     """Add the names, xrefs, definitions and parents of the entities of `other` that match ours, or all of them."""
-    staging.flush()
-    wanted: dict[str, list[int]] = {}
-    for row in other.rows():
-        entity = other.at(row)
-        for key in _keys(entity.id, entity.xrefs, prefixes):
-            wanted.setdefault(key, []).append(row)
-    ours: dict[int, set[int]] = {}  # row in other -> our records
-    names: dict[int, str] = {}
-    for n, entity_id, also_id, xref_list in _ours(staging):
-        for key in _keys(also_id, xref_list, prefixes):
-            for row in wanted.get(key, ()):
-                ours.setdefault(row, set()).add(n)
-                names[n] = entity_id
-    wished = {prefix.upper() for prefix in prefixes}
-    if wished & {BY_NAME, BY_NAMES}:
-        for row, n, entity_id in _called_alike(staging, other, set(ours)):
-            ours.setdefault(row, set()).add(n)
-            names[n] = entity_id
-    if BY_NAMES in wished:
-        for row, found in _called_alike_otherwise(staging, other, set(ours)).items():
-            ours[row] = set(found)
-            names |= found
-    matched = {row: next(iter(found)) for row, found in ours.items() if len(found) == 1}
-    kept = _keep(staging, other, set(ours)) if keep_unmatched else {}
-    names |= {n: other.id_at(row) for row, n in kept.items()}
-    added = _add(staging, other, matched | kept, names)
-    several = len(ours) - len(matched)
+    con = staging.con
+    wished = [prefix.upper() for prefix in prefixes]
+    entities, names = other.entities_table(), other.names_table()
+    owners = np.asarray(names.column("entity"))
+    ranks = np.arange(len(owners)) - np.searchsorted(owners, owners)
+    con.register("other", entities.append_column("n", pa.array(np.arange(len(entities), dtype=np.int32))))
+    con.register("other_name", names.rename_columns(["text", "n"]).append_column("rank", pa.array(ranks)))
+    con.execute(
+        f"CREATE TEMP TABLE matching AS SELECT DISTINCT theirs.n AS row, ours.n FROM ({_THEIRS}) theirs "
+        f"JOIN ({_OURS}) ours USING (key)",
+        {"prefixes": wished},
+    )
+    if BY_NAME in wished or BY_NAMES in wished:
+        _match_by_name(staging, several=BY_NAMES in wished)
+    [(several,)] = staging.rows("SELECT count(*) FROM (SELECT row FROM matching GROUP BY row HAVING count(*) > 1)")
+    con.execute("CREATE TEMP TABLE matched AS SELECT row, min(n) AS n FROM matching GROUP BY row HAVING count(*) = 1")
+    [(found,)] = staging.rows("SELECT count(*) FROM matched")
+    kept = _keep(staging, other) if keep_unmatched else 0
+    offered = _add(staging, other)
     staging.notes.append(
-        f"merged {len(matched):,} entities of {other.artifact.path.name}: {added:,} names offered"
-        + (f"; {len(kept):,} that match none kept" if keep_unmatched else "")
+        f"merged {found:,} entities of {other.artifact.path.name}: {offered:,} names offered"
+        + (f"; {kept:,} that match none kept" if keep_unmatched else "")
         + (f"; {several:,} match several entities and were left out" if several else "")
     )
+    con.execute("DROP TABLE matching; DROP TABLE matched")
+    con.unregister("other")
+    con.unregister("other_name")
 
 
-def _keep(staging: Staging, other: Ontology, taken: set[int]) -> dict[int, int]:
-    """Stage the entities of `other` that match none of ours, and return their numbers; one whose id is ours is not."""
-    ids = {entity_id for (entity_id,) in staging.rows("SELECT id FROM entity")}
-    place = Place(other.artifact.path)
-    staging.number_on()
-    return {
-        row: staging.add(replace(other.at(row), parents=(), tree_numbers=()), place)
-        for row in other.rows()
-        if row not in taken and other.id_at(row) not in ids
-    }
-
-
-def _keys(entity_id: str, xrefs: Iterable[str], prefixes: tuple[str, ...]) -> set[str]:
-    upper = {prefix.upper() for prefix in prefixes}
-    keys = {entity_id} if ":" not in entity_id else set()
-    for reference in (entity_id, *xrefs):
-        prefix, colon, local = reference.partition(":")
-        if colon and prefix.upper() in upper:
-            keys.add(local)
-    return keys
-
-
-def _ours(staging: Staging) -> Iterator[tuple[int, str, str, list[str]]]:
-    """Our records: number, id, an id to match by (their own, or a retired one), xrefs."""
-    rows = staging.con.cursor().execute(
+def _match_by_name(staging: Staging, *, several: bool) -> None:
+    """Match what no xref matched by its preferred name, and if `several`, then by two of its names."""
+    con = staging.con
+    for table, query in {
+        "our_name": "SELECT n, value AS text FROM name",
+        "their_name": "SELECT n, text, rank FROM other_name WHERE n NOT IN (SELECT row FROM matching)",
+    }.items():
+        found = con.sql(query).to_arrow_table()
+        texts = pa.array([folded(text) for text in found.column("text").to_pylist()], pa.string())
+        con.register("found", found.set_column(1, "text", texts))
+        con.execute(f"CREATE TEMP TABLE {table} AS FROM found")
+        con.unregister("found")
+    con.execute(
         """
-        SELECT e.n, e.id, e.id, coalesce(x.found, []) FROM entity e
-        LEFT JOIN (SELECT n, list(value) AS found FROM xref GROUP BY n) x USING (n)
-        UNION ALL
-        SELECT e.n, e.id, r.id, [] FROM retired r JOIN entity e ON e.id = r.successor
+        INSERT INTO matching
+        SELECT DISTINCT t.n, o.n FROM (SELECT n, arg_min(text, rank) AS text FROM their_name GROUP BY n) t
+        JOIN our_name o USING (text)
         """
     )
-    while batch := rows.fetchmany(10_000):
-        yield from batch
+    if several:
+        con.execute(
+            f"""
+            INSERT INTO matching
+            SELECT t.n, o.n FROM their_name t JOIN our_name o USING (text) WHERE t.n NOT IN (SELECT row FROM matching)
+            GROUP BY t.n, o.n
+            QUALIFY max(count(DISTINCT text)) OVER (PARTITION BY t.n) >= {AGREEING}
+            """
+        )
+    con.execute("DROP TABLE our_name; DROP TABLE their_name")
 
 
-def _called_alike(staging: Staging, other: Ontology, taken: set[int]) -> Iterator[tuple[int, int, str]]:
-    """Yield the entities of `other` whose preferred name is a name of ours: the row, our record and its id."""
-    wanted: dict[str, list[int]] = {}
-    for row in other.rows():
-        if row not in taken:
-            wanted.setdefault(folded(other.name_at(row)), []).append(row)
-    for n, entity_id, text in _our_names(staging):
-        for row in wanted.get(text, ()):
-            yield row, n, entity_id
+def _keep(staging: Staging, other: Ontology) -> int:
+    """Stage the entities of `other` that match none of ours; one whose id is ours is not. Return how many."""
+    file = staging.file_number(other.artifact.path)
+    con = staging.con
+    con.execute(
+        """
+        CREATE TEMP TABLE kept AS
+        SELECT n AS row, ((SELECT coalesce(max(n), -1) FROM entity) + row_number() OVER (ORDER BY n))::INTEGER AS n
+        FROM other WHERE n NOT IN (SELECT row FROM matching) AND id NOT IN (SELECT id FROM entity)
+        """
+    )
+    con.execute(
+        f"""
+        INSERT INTO entity SELECT kept.n, id, definition, {file}, NULL FROM kept JOIN other ON other.n = row;
+        INSERT INTO name SELECT kept.n, text, rank FROM kept JOIN other_name ON other_name.n = row;
+        INSERT INTO type SELECT kept.n, unnest(types), generate_subscripts(types, 1)
+                         FROM kept JOIN other ON other.n = row;
+        INSERT INTO matched FROM kept
+        """
+    )
+    [(count,)] = staging.rows("SELECT count(*) FROM kept")
+    con.execute("DROP TABLE kept")
+    return int(count)
 
 
-def _called_alike_otherwise(staging: Staging, other: Ontology, taken: set[int]) -> dict[int, dict[int, str]]:
-    """Return the entities of `other` that share names enough with one of ours: the row, and all they share any with."""
-    wanted: dict[str, list[int]] = {}
-    for row in other.rows():
-        if row not in taken:
-            for name in {folded(name) for name in other.names_at(row)}:
-                wanted.setdefault(name, []).append(row)
-    ids: dict[int, str] = {}
-    agreeing: dict[int, dict[int, set[str]]] = {}  # row in other -> our records -> names
-    for n, entity_id, text in _our_names(staging):
-        for row in wanted.get(text, ()):
-            ids[n] = entity_id
-            agreeing.setdefault(row, {}).setdefault(n, set()).add(text)
-    return {
-        row: {n: ids[n] for n in records}
-        for row, records in agreeing.items()
-        if max(map(len, records.values())) >= AGREEING
-    }
-
-
-def _our_names(staging: Staging) -> Iterator[tuple[int, str, str]]:
-    """All names of ours: our record, its id and the name folded."""
-    rows = staging.con.cursor().execute("SELECT e.n, e.id, m.text FROM entity e JOIN name m USING (n) ORDER BY ALL")
-    while batch := rows.fetchmany(10_000):
-        for n, entity_id, text in batch:
-            yield n, entity_id, folded(text)
-
-
-def _add(staging: Staging, other: Ontology, matched: dict[int, int], ids: dict[int, str]) -> int:
+def _add(staging: Staging, other: Ontology) -> int:
     """Stage the names, xrefs, definitions and parents of matched entities, behind what ours have already."""
     con = staging.con
-    staging.flush()
     [(behind,)] = staging.rows("SELECT coalesce(max(rank), 0) + 1 FROM name")
-    offered = 0
-    definitions: dict[int, str] = {}
-    for row, n in matched.items():
-        entity = other.at(row)
-        offered += len(entity.names)
-        staging.insert("name", [(n, text, behind + rank) for rank, text in enumerate(entity.names)])
-        others = [text for text in entity.xrefs if text.partition(":")[2] != ids[n]]
-        staging.insert("xref", [(n, text, behind + rank) for rank, text in enumerate(others)])
-        if entity.definition:
-            definitions.setdefault(n, entity.definition)
-        above = _matched_above(other, entity, matched)
-        staging.insert("merged_parent", [(n, ids[parent]) for parent in above if parent != n])
-    staging.flush()
+    [(offered,)] = staging.rows("SELECT count(*) FROM other_name JOIN matched ON row = other_name.n")
     con.execute(
-        f"CREATE TABLE taken AS SELECT DISTINCT lower(text) AS text FROM name WHERE rank < {behind};"
-        "CREATE TABLE kept_name AS SELECT n, text, rank FROM name "
-        f"WHERE rank < {behind} OR lower(text) NOT IN (FROM taken) "
-        f"QUALIFY rank < {behind} OR row_number() OVER (PARTITION BY n, lower(text) ORDER BY rank, text) = 1;"
-        "DROP TABLE taken;"
-        "DROP TABLE name; ALTER TABLE kept_name RENAME TO name;"
-        "CREATE TABLE kept_xref AS SELECT n, value, min(rank) AS rank FROM xref GROUP BY n, value;"
-        "DROP TABLE xref; ALTER TABLE kept_xref RENAME TO xref"
+        f"""
+        CREATE TEMP TABLE taken AS SELECT DISTINCT lower(value) AS text FROM name;
+        INSERT INTO name
+        SELECT matched.n, text, {behind} + rank
+        FROM other_name JOIN matched ON row = other_name.n WHERE lower(text) NOT IN (FROM taken)
+        QUALIFY row_number() OVER (PARTITION BY matched.n, lower(text) ORDER BY rank, text) = 1;
+        INSERT INTO xref
+        SELECT n, value, {behind} + min(rank)
+        FROM (SELECT found.n, value, row_number() OVER (PARTITION BY row ORDER BY place) AS rank
+              FROM (SELECT row, matched.n, unnest(xrefs) AS value, generate_subscripts(xrefs, 1) AS place
+                    FROM other JOIN matched ON row = other.n) found
+              JOIN entity ON entity.n = found.n
+              WHERE regexp_extract(value, '^[^:]*:(.*)$', 1, 's') <> entity.id)
+        ANTI JOIN xref USING (n, value) GROUP BY n, value;
+        UPDATE entity SET definition = found.text
+        FROM (SELECT matched.n, arg_min(definition, row) AS text FROM other JOIN matched ON row = other.n
+              WHERE definition <> '' GROUP BY matched.n) found
+        WHERE found.n = entity.n AND definition = '';
+        DROP TABLE taken
+        """
     )
-    found = pa.table(  # noqa: F841 - read by SQL
-        {"n": pa.array(definitions, pa.int32()), "text": pa.array(definitions.values(), pa.string())}
-    )
-    con.execute("UPDATE entity SET definition = found.text FROM found WHERE found.n = entity.n AND definition = ''")
-    return offered
+    ours = dict(staging.rows("SELECT row, n FROM matched"))
+    ids = dict(staging.rows("SELECT n, id FROM entity SEMI JOIN matched USING (n)"))
+    parents = {(n, ids[above]) for row, n in ours.items() for above in _matched_above(other, row, ours) if above != n}
+    staging.insert("merged_parent", sorted(parents))
+    return int(offered)
 
 
-def _matched_above(other: Ontology, entity: Entity, matched: dict[int, int]) -> list[int]:
-    """Our records of the nearest ancestors in `other` that match, past those that do not."""
-    found: dict[int, None] = {}
-    seen: set[str] = set()
-    waiting = list(entity.parents)
+def _matched_above(other: Ontology, row: int, ours: dict[int, int]) -> set[int]:
+    """Return our records of the nearest ancestors in `other` that match, past those that do not."""
+    found: set[int] = set()
+    seen: set[int] = set()
+    waiting = other.parents_at(row)
     while waiting:
-        parent = waiting.pop(0)
-        if parent in seen:
-            continue
-        seen.add(parent)
-        row = other.row_of(parent)
-        if row is None:
-            continue
-        if row in matched:
-            found[matched[row]] = None
-        else:
-            waiting.extend(other.at(row).parents)
-    return list(found)
+        above = waiting.pop()
+        if above in ours:
+            found.add(ours[above])
+        elif above not in seen:
+            seen.add(above)
+            waiting.extend(other.parents_at(above))
+    return found

@@ -5,6 +5,7 @@ The files are streamed record by record, so the 700 MB of supplementary records 
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from kriss.ontology.staging import Staging
 from kriss.records import Entity
 
 _RECORDS = {"DescriptorRecord": "Descriptor", "SupplementalRecord": "SupplementalRecord"}
+_OPENING = re.compile(rb"<(?:Descriptor|Supplemental)Record[ >]")
 
 
 def load_mesh(sources: tuple[Path, ...], staging: Staging, bad: BadRows) -> None:
@@ -22,33 +24,30 @@ def load_mesh(sources: tuple[Path, ...], staging: Staging, bad: BadRows) -> None
     staging.locate = locate
     for path in sources:
         count = 0
-        for record in _records(path):
+        for count, record in enumerate(_records(path), start=1):
             prefix = _RECORDS[record.tag]
             entity = _entity(record, prefix)
-            count += 1
-            if not entity.id or not entity.name:
+            if entity.id and entity.name:
+                staging.add(entity, Place(path))
+            else:
                 lacking = f"{prefix}{'Name' if entity.id else 'UI'}"
                 place = Place(path, locate(path, entity.id) if entity.id else None)
                 bad.add(f"{record.tag} number {count} has no {lacking}", place)
-                continue
-            staging.add(entity, Place(path, None))
         if not count:
             raise InputError("there is no DescriptorRecord or SupplementalRecord in it; is it MeSH XML?", Place(path))
 
 
 def locate(path: Path, entity_id: str, nth: int = 1) -> int | None:
     """Return the line on which a record's id stands, as its own and not as a reference to it."""
-    tags = [f"{tag}>{entity_id}</{tag}>".encode() for tag in ("DescriptorUI", "SupplementalRecordUI")]
-    opening = [f"<{record}".encode() for record in _RECORDS]
     inside = False
 
     def is_own_id(line: bytes) -> bool:
         nonlocal inside
-        inside = inside or any(tag + b" " in line or tag + b">" in line for tag in opening)
+        inside = inside or bool(_OPENING.search(line))
         if not inside or b"UI>" not in line:
             return False
         inside = False  # the first id after the opening tag is the record's own
-        return any(tag in line for tag in tags)
+        return f"RecordUI>{entity_id}</".encode() in line or f"DescriptorUI>{entity_id}</".encode() in line
 
     return find_line(path, is_own_id, nth)
 
@@ -56,12 +55,10 @@ def locate(path: Path, entity_id: str, nth: int = 1) -> int | None:
 def _records(path: Path) -> Iterator[ET.Element]:
     with open_bytes(path) as stream:
         events = ET.iterparse(stream, events=("start", "end"))  # noqa: S314 - expat limits expansion
-        root: ET.Element | None = None
         try:
             with reading(path):
+                _, root = next(events)
                 for event, element in events:
-                    if root is None:
-                        root = element
                     if event == "end" and element.tag in _RECORDS:
                         yield element
                         root.clear()
@@ -74,15 +71,14 @@ def _records(path: Path) -> Iterator[ET.Element]:
 def _entity(record: ET.Element, prefix: str) -> Entity:
     concepts = record.findall("ConceptList/Concept")
     concepts.sort(key=lambda concept: concept.get("PreferredConceptYN") != "Y")
-    terms = [term for concept in concepts for term in concept.findall("TermList/Term")]
-    notes = [concept.findtext("ScopeNote") for concept in concepts[:1]] + [record.findtext("Note")]
+    notes = [*(concept.findtext("ScopeNote") for concept in concepts[:1]), record.findtext("Note")]
     mapped = record.findall("HeadingMappedToList/HeadingMappedTo/DescriptorReferredTo/DescriptorUI")
     return Entity(
         id=_text(record.findtext(f"{prefix}UI")),
         name=_text(record.findtext(f"{prefix}Name/String")),
-        aliases=tuple(_text(term.findtext("String")) for term in terms),
+        aliases=tuple(_text(term.text) for concept in concepts for term in concept.findall("TermList/Term/String")),
         tree_numbers=tuple(_text(number.text) for number in record.findall("TreeNumberList/TreeNumber")),
-        definition=next((note for note in map(_text, notes) if note), ""),
+        definition=next(filter(None, map(_text, notes)), ""),
         parents=tuple(_text(ui.text).lstrip("*") for ui in mapped),
     )
 

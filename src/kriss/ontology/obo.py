@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
@@ -18,22 +18,17 @@ from kriss.ontology.staging import Staging
 from kriss.records import Entity
 
 SCOPES = ("EXACT", "NARROW", "BROAD", "RELATED")
-
-
-@dataclass(slots=True)
-class _Term:
-    """What the clauses of one term frame add up to."""
-
-    id: str
-    name: str = ""
-    aliases: list[str] = field(default_factory=list)
-    namespaces: list[str] = field(default_factory=list)
-    definition: str = ""
-    parents: list[str] = field(default_factory=list)
-    xrefs: list[str] = field(default_factory=list)
-    alt_ids: list[str] = field(default_factory=list)
-    replaced_by: list[str] = field(default_factory=list)
-    obsolete: bool = False
+_CLAUSES: dict[str, Callable[[Any], str]] = {
+    "name": lambda clause: clause.name,
+    "namespace": lambda clause: str(clause.namespace),
+    "def": lambda clause: clause.definition,
+    "is_a": lambda clause: _ident(clause.term),
+    "xref": lambda clause: _ident(clause.xref.id),
+    "alt_id": lambda clause: _ident(clause.alt_id),
+    "replaced_by": lambda clause: _ident(clause.term),
+    "is_obsolete": lambda clause: "yes" if clause.obsolete else "",
+    "synonym": lambda clause: clause.synonym.desc,
+}
 
 
 def hpo_path() -> Path:
@@ -51,31 +46,9 @@ def load_obo(sources: tuple[Path, ...], config: OntologyConfig, staging: Staging
     for path in sources:
         count = 0
         for frame in _frames(path):
-            if not isinstance(frame, fastobo.term.TermFrame):
-                continue
-            count += 1
-            term = _read(frame, config.scopes)
-            if term.obsolete:
-                if len(term.replaced_by) == 1:
-                    staging.retire(term.id, term.replaced_by[0])
-                continue
-            for old in term.alt_ids:
-                staging.retire(old, term.id)
-            if not term.name:
-                bad.add(f"the term '{term.id}' has no name", Place(path, locate(path, term.id)))
-                continue
-            staging.add(
-                Entity(
-                    id=term.id,
-                    name=term.name,
-                    aliases=tuple(term.aliases),
-                    types=tuple(term.namespaces),
-                    definition=term.definition,
-                    parents=tuple(term.parents),
-                    xrefs=tuple(term.xrefs),
-                ),
-                Place(path, None),
-            )
+            if isinstance(frame, fastobo.term.TermFrame):
+                count += 1
+                _stage(frame, path, config.scopes, staging, bad)
         if not count:
             raise InputError("there is no [Term] in it; is it an OBO file?", Place(path))
 
@@ -85,8 +58,8 @@ def locate(path: Path, entity_id: str, nth: int = 1) -> int | None:
     return find_line(path, lambda line: line.rstrip() == f"id: {entity_id}".encode(), nth)
 
 
-def _frames(path: Path) -> Any:  # noqa: ANN401 - fastobo has no types
-    """Iterate over the frames of a file; the parser wants it whole, as a file object or a path."""
+def _frames(path: Path) -> Iterator[Any]:
+    """Yield the frames of a file; the parser wants it whole."""
     content = b"".join(read_blocks(path, 1 << 20))  # finds a damaged gzip, an empty file
     try:
         content.decode("utf-8")
@@ -99,34 +72,36 @@ def _frames(path: Path) -> Any:  # noqa: ANN401 - fastobo has no types
         yield from fastobo.iter(BytesIO(content))
     except SyntaxError as error:
         raise InputError(f"not valid OBO: {error.msg}", Place(path, error.lineno)) from None
-    except (ValueError, gzip.BadGzipFile) as error:
+    except ValueError as error:
         raise InputError(f"not valid OBO: {error}", Place(path)) from None
 
 
-def _read(frame: Any, scopes: tuple[str, ...]) -> _Term:  # noqa: ANN401 - fastobo has no types
-    term = _Term(_ident(frame.id))
+def _stage(frame: Any, path: Path, scopes: tuple[str, ...], staging: Staging, bad: BadRows) -> None:  # noqa: ANN401
+    own_id = _ident(frame.id)
+    values: defaultdict[str, list[str]] = defaultdict(list)
     for clause in frame:
-        match clause.raw_tag():
-            case "name":
-                term.name = clause.name
-            case "synonym":
-                if clause.synonym.scope in scopes:
-                    term.aliases.append(clause.synonym.desc)
-            case "namespace":
-                term.namespaces.append(str(clause.namespace))
-            case "def":
-                term.definition = clause.definition
-            case "is_a":
-                term.parents.append(_ident(clause.term))
-            case "xref":
-                term.xrefs.append(_ident(clause.xref.id))
-            case "alt_id":
-                term.alt_ids.append(_ident(clause.alt_id))
-            case "replaced_by":
-                term.replaced_by.append(_ident(clause.term))
-            case "is_obsolete":
-                term.obsolete = bool(clause.obsolete)
-    return term
+        tag = clause.raw_tag()
+        if tag in _CLAUSES and (tag != "synonym" or clause.synonym.scope in scopes):
+            values[tag].append(_CLAUSES[tag](clause))
+    if any(values["is_obsolete"]):
+        if len(values["replaced_by"]) == 1:
+            staging.retire(own_id, values["replaced_by"][0])
+        return
+    for old in values["alt_id"]:
+        staging.retire(old, own_id)
+    if not any(values["name"]):
+        bad.add(f"the term '{own_id}' has no name", Place(path, locate(path, own_id)))
+        return
+    entity = Entity(
+        id=own_id,
+        name=values["name"][-1],
+        aliases=tuple(values["synonym"]),
+        types=tuple(values["namespace"]),
+        definition="".join(values["def"][-1:]),
+        parents=tuple(values["is_a"]),
+        xrefs=tuple(values["xref"]),
+    )
+    staging.add(entity, Place(path))
 
 
 def _ident(ident: Any) -> str:  # noqa: ANN401 - fastobo has no types

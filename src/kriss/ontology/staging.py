@@ -1,43 +1,39 @@
-"""The scratch database between a loader and the artifact.
+"""The scratch database between a source and the artifact.
 
-Loaders of every format fill the same tables; one assembler turns them into an ontology.
-DuckDB keeps them on disk, so that four million entities need no big machine. A record is known
-by its serial number `n`, not by its id, so that a repeated id can be told apart and dropped.
+Readers of every format fill the same tables; one assembler turns them into an ontology. DuckDB
+keeps them on disk, so that four million entities need no big machine. A record is known by its
+serial number `n`, not by its id, so that a repeated id can be told apart and dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from kriss.errors import Place
+from kriss.files import BadRows
 from kriss.names import clean
 from kriss.records import Entity
 
-_TABLES: dict[str, pa.Schema] = {
-    "entity": pa.schema(
-        [
-            ("n", pa.int32()),
-            ("id", pa.string()),
-            ("definition", pa.string()),
-            ("file", pa.int16()),
-            ("line", pa.int64()),
-        ]
-    ),
-    "name": pa.schema([("n", pa.int32()), ("text", pa.string()), ("rank", pa.int32())]),
-    "type": pa.schema([("n", pa.int32()), ("value", pa.string()), ("rank", pa.int32())]),
-    "tree": pa.schema([("n", pa.int32()), ("value", pa.string()), ("rank", pa.int32())]),
-    "parent": pa.schema([("n", pa.int32()), ("parent", pa.string()), ("file", pa.int16()), ("line", pa.int64())]),
-    "merged_parent": pa.schema([("n", pa.int32()), ("parent", pa.string())]),
-    "xref": pa.schema([("n", pa.int32()), ("value", pa.string()), ("rank", pa.int32())]),
-    "retired": pa.schema([("id", pa.string()), ("successor", pa.string())]),
+_VALUES = "n INTEGER, value VARCHAR, rank INTEGER"
+_TABLES = {
+    "entity": "n INTEGER, id VARCHAR, definition VARCHAR, file SMALLINT, line BIGINT",
+    "name": _VALUES,
+    "type": _VALUES,
+    "tree": _VALUES,
+    "xref": _VALUES,
+    "parent": "n INTEGER, id VARCHAR, file SMALLINT, line BIGINT",
+    "merged_parent": "n INTEGER, id VARCHAR",
+    "retired": "id VARCHAR, successor VARCHAR",
 }
-_SQL_TYPES = {pa.int16(): "SMALLINT", pa.int32(): "INTEGER", pa.int64(): "BIGINT", pa.string(): "VARCHAR"}
+_OF_RECORDS = [table for table, columns in _TABLES.items() if columns.startswith("n ")]
 _FLUSH_AT = 100_000
 
 
@@ -55,15 +51,14 @@ class Staging:
             config={"memory_limit": memory, "temp_directory": str(folder / "spill"), "threads": "2"},
         )
         self.con.execute("SET enable_progress_bar = false")
-        for table, schema in _TABLES.items():
-            columns = ", ".join(f"{field.name} {_SQL_TYPES[field.type]}" for field in schema)
+        for table, columns in _TABLES.items():
             self.con.execute(f"CREATE TABLE {table} ({columns})")
         self.files: list[Path] = []
-        self._latest: tuple[Path | None, int] = (None, -1)
         self.trees_are_positions = True
         self.type_codes: dict[str, str] = {}
         self.notes: list[str] = []
         self.locate: Callable[[Path, str, int], int | None] | None = None
+        self._latest: tuple[Path | None, int] = (None, -1)
         self._next = 0
         self._buffers: dict[str, list[tuple[object, ...]]] = {table: [] for table in _TABLES}
 
@@ -79,9 +74,10 @@ class Staging:
         """Run a query and return all of its rows."""
         return self.con.execute(query, values).fetchall()
 
-    def table(self, query: str) -> pa.Table:
-        """Run a query and return its result as an Arrow table."""
-        return self.con.sql(query).to_arrow_table()
+    def numbers(self, query: str) -> tuple[NDArray[np.int64], ...]:
+        """Run a query and return its columns, all of integers."""
+        table = self.con.sql(query).to_arrow_table()
+        return tuple(np.asarray(column, dtype=np.int64) for column in table.columns)
 
     def file_number(self, path: Path) -> int:
         """Return the number that stands for a source file in the tables."""
@@ -96,8 +92,8 @@ class Staging:
         path = self.files[file]
         return Place(path, line or (self.locate(path, entity_id, nth) if self.locate else None))
 
-    def add(self, entity: Entity, place: Place) -> int:
-        """Stage one entity and return its number; names are cleaned of stray white space, and empty values left out."""
+    def add(self, entity: Entity, place: Place) -> None:
+        """Stage one entity; names are cleaned of stray white space, and empty values left out."""
         n, file, buffers = self._next, self.file_number(place.file), self._buffers
         self._next += 1
         buffers["entity"].append((n, entity.id, clean(entity.definition), file, place.line))
@@ -112,30 +108,60 @@ class Staging:
         buffers["parent"].extend((n, parent, file, place.line) for parent in entity.parents if parent)
         if len(buffers["name"]) >= _FLUSH_AT:
             self.flush()
-        return n
-
-    def number_on(self) -> None:
-        """Number what is added from now on behind all entities, also those that SQL brought."""
-        self.flush()
-        [(self._next,)] = self.rows("SELECT coalesce(max(n) + 1, 0) FROM entity")
 
     def retire(self, old: str, successor: str) -> None:
         """Record that an id is no longer used, and which id stands in its place."""
         self._buffers["retired"].append((old, successor))
 
-    def insert(self, table: str, rows: Iterable[tuple[object, ...]]) -> None:
-        """Add rows to a table as they are."""
-        self._buffers[table].extend(rows)
+    def insert(self, table: str, rows: list[tuple[object, ...]]) -> None:
+        """Write rows to a table as they are."""
+        if rows:
+            columns = [pa.array(column) for column in zip(*rows, strict=True)]
+            batch = pa.table(columns, [str(index) for index in range(len(columns))])  # noqa: F841 - DuckDB finds it
+            self.con.execute(f"INSERT INTO {table} FROM batch")
 
     def flush(self) -> None:
         """Write what has been gathered into the database."""
         for table, rows in self._buffers.items():
-            if rows:
-                batch = _to_arrow(rows, _TABLES[table])  # noqa: F841 - DuckDB finds it by name
-                self.con.execute(f"INSERT INTO {table} SELECT * FROM batch")
-                rows.clear()
+            self.insert(table, rows)
+            rows.clear()
 
+    def drop_bad_records(self, bad: BadRows) -> None:
+        """Report and drop ids given twice (the first stays) and entities without a name."""
+        self.flush()
+        repeated = """
+            SELECT n, id, file, line, nth
+            FROM (SELECT *, row_number() OVER (PARTITION BY id ORDER BY n) AS of_all,
+                  row_number() OVER (PARTITION BY id, file ORDER BY n) AS nth FROM entity)
+            WHERE of_all > 1 ORDER BY n"""
+        nameless = "SELECT n, id, file, line, 1 FROM entity WHERE n NOT IN (SELECT n FROM name) ORDER BY n"
+        for query, message in (
+            (repeated, "a second entity with the id '{}'"),
+            (nameless, "the entity '{}' has no name"),
+        ):
+            found = self.rows(query)
+            for _, entity_id, file, line, nth in found:
+                bad.add(message.format(entity_id), self.place(file, line, entity_id, nth))
+            if found:
+                self.drop("n IN (SELECT unnest($dropped))", dropped=[n for n, *_ in found])
 
-def _to_arrow(rows: list[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
-    columns = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), schema, strict=True)]
-    return pa.Table.from_arrays(columns, schema=schema)
+    def drop(self, condition: str, **values: object) -> None:
+        """Drop the records of which this SQL holds, and all that belongs to them."""
+        self.con.execute(f"DELETE FROM entity WHERE {condition}", values)
+        for table in _OF_RECORDS[1:]:
+            self.con.execute(f"DELETE FROM {table} WHERE n NOT IN (SELECT n FROM entity)")
+
+    def number(self) -> int:
+        """Number the records anew in the order of their ids, from 0; return how many there are."""
+        self.con.execute(
+            "CREATE OR REPLACE TEMP TABLE numbered AS "
+            "SELECT n, (row_number() OVER (ORDER BY id) - 1)::INTEGER AS row FROM entity"
+        )
+        [(count, in_order)] = self.rows("SELECT count(*), coalesce(bool_and(n = row), true) FROM numbered")
+        if not in_order:
+            for table in _OF_RECORDS:
+                self.con.execute(
+                    f"CREATE OR REPLACE TABLE {table} AS "
+                    f"SELECT numbered.row AS n, {table}.* EXCLUDE (n) FROM {table} JOIN numbered USING (n)"
+                )
+        return int(count)

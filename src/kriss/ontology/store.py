@@ -182,20 +182,6 @@ class Ontology:
         pairs = ((self._old[i], self._successor[i]) for i in range(len(self._retired)))
         return {old: self._id[row] for old, row in pairs if self._has(row)}
 
-    def with_parents_count(self) -> int:
-        """Return how many entities have a parent here."""
-        lists = self._entities.table.column("parents").combine_chunks()
-        below, above = np.asarray(pc.list_parent_indices(lists)), np.asarray(pc.list_flatten(lists))
-        if self._keep is not None:
-            below = below[self._keep[below] & self._keep[above]]
-        return len(np.unique(below))
-
-    def retired_count(self) -> int:
-        """Return how many retired ids lead to an entity here."""
-        if self._keep is None:
-            return len(self._retired)
-        return int(self._keep[np.asarray(self._retired.table.column("entity"))].sum())
-
     def names_table(self) -> pa.Table:
         """Return all names as Arrow columns `text` and `entity` (a row); an entity's first is preferred."""
         table = self._names.table
@@ -206,19 +192,6 @@ class Ontology:
     def entities_table(self) -> pa.Table:
         """Return the entities as Arrow columns; `names_end` counts names of the whole ontology."""
         return self._entities.table if self._keep is None else self._entities.table.filter(pa.array(self._keep))
-
-    def ambiguous_names(self) -> tuple[int, int]:
-        """Return how many distinct names there are, and how many of them several entities share."""
-        keys, rows = self._by_name.joined()
-        owners = np.asarray(self._names.table.column("entity"))[rows]
-        if self._keep is not None:
-            kept = self._keep[owners]
-            keys, owners = keys[kept], owners[kept]
-        if not len(keys):
-            return 0, 0
-        starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
-        shared = np.minimum.reduceat(owners, starts) != np.maximum.reduceat(owners, starts)
-        return len(starts), int(shared.sum())
 
     def _has(self, row: int) -> bool:
         return self._keep is None or bool(self._keep[row])

@@ -9,8 +9,6 @@ The files go straight into SQL: 4 million concepts never pass through Python one
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -29,7 +27,7 @@ CREATE TEMP MACRO clean(text) AS
 CASE WHEN regexp_matches(text, '^ | $|  |[\x00-\x1f\x{{85}}-\x{{3000}}]')
 THEN trim(regexp_replace(text, '[{_SPACE}]+', ' ', 'g')) ELSE text END
 """
-"""`kriss.files.clean` in SQL; the first pattern spares most names the second."""
+"""`kriss.names.clean` in SQL; the first pattern spares most names the second."""
 
 
 def find_files(sources: tuple[Path, ...]) -> dict[str, Path]:
@@ -57,30 +55,31 @@ def load_umls(sources: tuple[Path, ...], config: OntologyConfig, staging: Stagin
     files = find_files(sources)
     staging.trees_are_positions = False
     staging.con.execute(_CLEAN)
-    _load_ranks(files.get("MRRANK"), staging, bad)
+    staging.con.execute("CREATE TEMP TABLE ranking (sab VARCHAR, tty VARCHAR, suppress VARCHAR, place INTEGER)")
+    if "MRRANK" in files:
+        _load_ranks(files["MRRANK"], staging, bad)
     _load_names(files["MRCONSO"], config, staging, bad)
     _load_types(files["MRSTY"], staging, bad)
     if "MRDEF" in files:
         _load_definitions(files["MRDEF"], config, staging, bad)
     if "MRREL" in files:
         _load_parents(files["MRREL"], config, staging, bad)
-    if "MRCUI" in files:
-        _load_retired(files["MRCUI"], staging, bad)
+    if "MRCUI" in files:  # only SY rows name a CUI that took the place of another; the rest are parents or related
+        query = "INSERT INTO retired SELECT DISTINCT CUI1, CUI2 FROM rrf WHERE REL = 'SY' AND CUI2 <> ''"
+        _run(query, staging, files["MRCUI"], "CUI1 REL CUI2", bad)
     staging.con.execute("DROP TABLE atom")
 
 
-@contextmanager
-def _rows_of(
-    staging: Staging, path: Path, table: str, wanted: tuple[str, ...], bad: BadRows
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Let SQL read columns of a file as the view `rrf`, once; what is wrong with the file is raised as it is.
+def _run(query: str, staging: Staging, path: Path, wanted: str, bad: BadRows, **values: object) -> None:
+    """Run SQL that reads the wanted columns of a file as the view `rrf`, once.
 
-    DuckDB would wrap an error from inside the stream in one of its own.
+    What is wrong with the file is raised as it is; DuckDB would wrap an error from inside the stream.
     """
     problems: list[KrissError] = []
-    staging.con.register("rrf", read_rrf(path, table, wanted, bad, problems))
+    table = path.name.upper().partition(".")[0]
+    staging.con.register("rrf", read_rrf(path, table, wanted.split(), bad, problems))
     try:
-        yield staging.con
+        staging.con.execute(query, values)
     except duckdb.Error:
         if problems:
             raise problems[0] from None
@@ -98,40 +97,38 @@ def _vocabularies(config: OntologyConfig) -> list[str]:
     return [sab for name in config.sources for sab in SOURCE_SETS.get(name, (name,))]
 
 
-def _load_ranks(path: Path | None, staging: Staging, bad: BadRows) -> None:
-    staging.con.execute("CREATE TEMP TABLE ranking (sab VARCHAR, tty VARCHAR, suppress VARCHAR, place INTEGER)")
-    if path is None:
-        return
-    with _rows_of(staging, path, "MRRANK", COLUMNS["MRRANK"], bad) as con:
-        con.execute("CREATE TEMP TABLE ranks AS SELECT *, TRY_CAST(RANK AS INTEGER) AS place FROM rrf")
+def _load_ranks(path: Path, staging: Staging, bad: BadRows) -> None:
+    query = "CREATE TEMP TABLE ranks AS SELECT *, TRY_CAST(RANK AS INTEGER) AS place FROM rrf"
+    _run(query, staging, path, "RANK SAB TTY SUPPRESS", bad)
     for rank, line in staging.rows("SELECT RANK, line FROM ranks WHERE place IS NULL ORDER BY line"):
         bad.add(f"the rank '{rank}' is not a number", Place(path, line))
-    con.execute("INSERT INTO ranking SELECT SAB, TTY, SUPPRESS, max(place) FROM ranks GROUP BY ALL")
+    staging.con.execute("INSERT INTO ranking SELECT SAB, TTY, SUPPRESS, max(place) FROM ranks GROUP BY ALL")
 
 
 def _load_names(path: Path, config: OntologyConfig, staging: Staging, bad: BadRows) -> None:
     """Keep all atoms by id, for MRSTY is checked against them, but the text only of those that pass the filters."""
-    wanted = ("CUI", "LAT", "TS", "STT", "ISPREF", "SAB", "TTY", "STR", "SUPPRESS")
-    with _rows_of(staging, path, "MRCONSO", wanted, bad) as con:
-        con.execute(
-            """
-            CREATE TABLE atom AS
-            SELECT CUI AS id,
-                   CASE WHEN ($languages = [] OR LAT IN (SELECT unnest($languages)))
-                         AND ($sources = [] OR m.SAB IN (SELECT unnest($sources)))
-                         AND m.SUPPRESS NOT IN (SELECT unnest($unwanted)) THEN clean(STR) END AS text,
-                   -(coalesce(r.place, 0) * 8
-                     + (TS = 'P')::INT * 4 + (STT = 'PF')::INT * 2 + (ISPREF = 'Y')::INT)::INTEGER AS rank,
-                   m.SAB AS sab,
-                   CASE WHEN CUI = '' OR trim(STR) = '' THEN line END AS bad_line
-            FROM rrf m LEFT JOIN ranking r ON r.sab = m.SAB AND r.tty = m.TTY AND r.suppress = m.SUPPRESS
-            """,
-            {
-                "languages": [] if "all" in config.languages else list(config.languages),
-                "sources": _vocabularies(config),
-                "unwanted": _unwanted(config),
-            },
-        )
+    con = staging.con
+    _run(
+        """
+        CREATE TABLE atom AS
+        SELECT CUI AS id,
+               CASE WHEN ($languages = [] OR LAT IN (SELECT unnest($languages)))
+                     AND ($sources = [] OR m.SAB IN (SELECT unnest($sources)))
+                     AND m.SUPPRESS NOT IN (SELECT unnest($unwanted)) THEN clean(STR) END AS text,
+               -(coalesce(r.place, 0) * 8
+                 + (TS = 'P')::INT * 4 + (STT = 'PF')::INT * 2 + (ISPREF = 'Y')::INT)::INTEGER AS rank,
+               m.SAB AS sab,
+               CASE WHEN CUI = '' OR trim(STR) = '' THEN line END AS bad_line
+        FROM rrf m LEFT JOIN ranking r ON r.sab = m.SAB AND r.tty = m.TTY AND r.suppress = m.SUPPRESS
+        """,
+        staging,
+        path,
+        "CUI LAT TS STT ISPREF SAB TTY STR SUPPRESS",
+        bad,
+        languages=[] if "all" in config.languages else list(config.languages),
+        sources=_vocabularies(config),
+        unwanted=_unwanted(config),
+    )
     rows = staging.rows("SELECT id, bad_line FROM atom WHERE bad_line IS NOT NULL ORDER BY bad_line")
     for cui, line in rows:
         bad.add(f"the row of '{cui}' has no name" if cui else "the row has no CUI", Place(path, line))
@@ -156,14 +153,14 @@ def _load_names(path: Path, config: OntologyConfig, staging: Staging, bad: BadRo
 
 
 def _load_types(path: Path, staging: Staging, bad: BadRows) -> None:
-    with _rows_of(staging, path, "MRSTY", ("CUI", "TUI", "STN", "STY"), bad) as con:
-        con.execute("CREATE TEMP TABLE sty AS SELECT CUI AS id, TUI AS tui, STN AS stn, STY AS sty, line FROM rrf")
+    query = "CREATE TEMP TABLE sty AS SELECT CUI AS id, TUI AS tui, STN AS stn, STY AS sty, line FROM rrf"
+    _run(query, staging, path, "CUI TUI STN STY", bad)
     orphans = staging.rows("SELECT id, line FROM sty WHERE id NOT IN (SELECT id FROM atom) ORDER BY line")
     for cui, line in orphans:
         bad.add(f"the CUI '{cui}' has a type here but no row in MRCONSO", Place(path, line))
     staging.type_codes = dict(staging.rows("SELECT DISTINCT tui, sty FROM sty ORDER BY tui, sty"))
     for table, column in (("type", "sty"), ("tree", "stn")):
-        con.execute(
+        staging.con.execute(
             f"""
             INSERT INTO {table}
             SELECT e.n, s.{column}, min(s.line - e.first)::INTEGER
@@ -172,7 +169,7 @@ def _load_types(path: Path, staging: Staging, bad: BadRows) -> None:
             WHERE s.{column} <> '' GROUP BY e.n, s.{column}
             """
         )
-    con.execute("DROP TABLE sty")
+    staging.con.execute("DROP TABLE sty")
 
 
 def _load_definitions(path: Path, config: OntologyConfig, staging: Staging, bad: BadRows) -> None:
@@ -180,44 +177,45 @@ def _load_definitions(path: Path, config: OntologyConfig, staging: Staging, bad:
 
     MRDEF has no language column; a vocabulary counts if it has names that passed the filters.
     """
-    with _rows_of(staging, path, "MRDEF", ("CUI", "SAB", "DEF", "SUPPRESS"), bad) as con:
-        con.execute(
-            """
-            CREATE TEMP TABLE chosen AS
-            SELECT CUI AS id,
-                   arg_min(DEF, (CASE SAB WHEN 'MSH' THEN 0 WHEN 'NCI' THEN 1 ELSE 2 END, SAB, DEF)) AS text
-            FROM rrf
-            WHERE SUPPRESS NOT IN (SELECT unnest($unwanted)) AND clean(DEF) <> ''
-              AND SAB IN (SELECT DISTINCT sab FROM atom WHERE text <> '')
-            GROUP BY CUI
-            """,
-            {"unwanted": _unwanted(config)},
-        )
-    con.execute("UPDATE entity SET definition = clean(chosen.text) FROM chosen WHERE chosen.id = entity.id")
-    con.execute("DROP TABLE chosen")
+    _run(
+        """
+        CREATE TEMP TABLE chosen AS
+        SELECT CUI AS id, arg_min(DEF, (CASE SAB WHEN 'MSH' THEN 0 WHEN 'NCI' THEN 1 ELSE 2 END, SAB, DEF)) AS text
+        FROM rrf
+        WHERE SUPPRESS NOT IN (SELECT unnest($unwanted)) AND clean(DEF) <> ''
+          AND SAB IN (SELECT DISTINCT sab FROM atom WHERE text <> '')
+        GROUP BY CUI
+        """,
+        staging,
+        path,
+        "CUI SAB DEF SUPPRESS",
+        bad,
+        unwanted=_unwanted(config),
+    )
+    staging.con.execute("UPDATE entity SET definition = clean(chosen.text) FROM chosen WHERE chosen.id = entity.id")
+    staging.con.execute("DROP TABLE chosen")
 
 
 def _load_parents(path: Path, config: OntologyConfig, staging: Staging, bad: BadRows) -> None:
     """REL tells what CUI2 is to CUI1: PAR makes CUI2 the parent, CHD makes it the child."""
-    with _rows_of(staging, path, "MRREL", ("CUI1", "REL", "CUI2", "RELA", "SAB", "SUPPRESS"), bad) as con:
-        con.execute(
-            """
-            INSERT INTO parent
-            WITH edge AS (
-              SELECT CASE WHEN up THEN CUI1 ELSE CUI2 END AS id, CASE WHEN up THEN CUI2 ELSE CUI1 END AS parent, line
-              FROM (SELECT *, REL = 'PAR' OR RELA = 'inverse_isa' AS up FROM rrf
-                    WHERE (REL IN ('PAR', 'CHD') OR RELA IN ('isa', 'inverse_isa')) AND CUI1 <> CUI2
-                      AND SUPPRESS NOT IN (SELECT unnest($unwanted))
-                      AND ($sources = [] OR SAB IN (SELECT unnest($sources))))
-            )
-            SELECT e.n, edge.parent, $file, min(edge.line) FROM edge JOIN entity e ON e.id = edge.id
-            GROUP BY e.n, edge.parent
-            """,
-            {"unwanted": _unwanted(config), "sources": _vocabularies(config), "file": staging.file_number(path)},
+    _run(
+        """
+        INSERT INTO parent
+        WITH edge AS (
+          SELECT CASE WHEN up THEN CUI1 ELSE CUI2 END AS id, CASE WHEN up THEN CUI2 ELSE CUI1 END AS parent, line
+          FROM (SELECT *, REL = 'PAR' OR RELA = 'inverse_isa' AS up FROM rrf
+                WHERE (REL IN ('PAR', 'CHD') OR RELA IN ('isa', 'inverse_isa')) AND CUI1 <> CUI2
+                  AND SUPPRESS NOT IN (SELECT unnest($unwanted))
+                  AND ($sources = [] OR SAB IN (SELECT unnest($sources))))
         )
-
-
-def _load_retired(path: Path, staging: Staging, bad: BadRows) -> None:
-    """Only SY rows name a CUI that took the place of another; the rest are broader or merely related."""
-    with _rows_of(staging, path, "MRCUI", ("CUI1", "REL", "CUI2"), bad) as con:
-        con.execute("INSERT INTO retired SELECT DISTINCT CUI1, CUI2 FROM rrf WHERE REL = 'SY' AND CUI2 <> ''")
+        SELECT e.n, edge.parent, $file, min(edge.line) FROM edge JOIN entity e ON e.id = edge.id
+        GROUP BY e.n, edge.parent
+        """,
+        staging,
+        path,
+        "CUI1 REL CUI2 RELA SAB SUPPRESS",
+        bad,
+        unwanted=_unwanted(config),
+        sources=_vocabularies(config),
+        file=staging.file_number(path),
+    )
