@@ -141,7 +141,8 @@ class KeyIndex:
 
     def __init__(self, path: Path) -> None:
         columns = ArrowFile(path).table.columns
-        self._keys, self._rows = (_view(one.chunk(0).buffers()[1], _CODES[one.type])[: len(one)] for one in columns)
+        whole = [one.chunk(0) if one.num_chunks == 1 else one.combine_chunks() for one in columns]
+        self._keys, self._rows = (_view(one.buffers()[1], _CODES[one.type])[: len(one)] for one in whole)
 
     @classmethod
     def write(cls, path: Path, keys: NDArray[np.uint64]) -> None:
