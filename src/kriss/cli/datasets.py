@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,17 +46,15 @@ def _list(datasets: list[Dataset], data: Path | None) -> None:
             rows.append((dataset.name, "damaged", *["–"] * 4))
             continue
         total = figures.get("all")
-        counts = (total.documents, total.mentions, total.entities) if total else ()
+        counts = [f"{count:,}" for count in astuple(total)[:3]] if total else ["–"] * 3
         paper = f"{dataset.paper.mentions:,} / {dataset.paper.entities:,}" if dataset.paper else "–"
-        shown = [f"{count:,}" for count in counts] or ["–"] * 3
-        rows.append((dataset.name, _status(dataset, figures), *shown, paper))
+        rows.append((dataset.name, _status(dataset, figures), *counts, paper))
         if len(figures) - 1 < len(dataset.splits):
             missing.append((dataset.name, dataset.obtain))
     header = ["dataset", "status", "documents", "mentions", "entities", "paper: mentions / entities"]
-    console = output()
-    console.print(listing(f"benchmarks in {data}" if data else "benchmarks", header, rows))
+    output().print(listing(f"benchmarks in {data}" if data else "benchmarks", header, rows))
     if missing:
-        console.print(listing("how to obtain", ["dataset", "from its owners"], missing))
+        output().print(listing("how to obtain", ["dataset", "from its owners"], missing))
     for other in damaged[1:]:
         typer.echo(f"damaged: {other}", err=True)
     if damaged:
@@ -74,27 +73,16 @@ def _show(dataset: Dataset, data: Path | None) -> None:
         *((f"files of {split}", dataset.corpus.wanted(split)) for split in dataset.splits),
         ("how to obtain", dataset.obtain),
     ]
-    if dataset.paper:
-        paper = dataset.paper
+    if paper := dataset.paper:
         counts = f"{paper.mentions:,} mentions, {paper.entities:,} entities, {paper.domain_entities:,} candidates"
         facts.append(("Table 1 of the paper", counts))
     if dataset.note:
         facts.append(("note", dataset.note))
-    console = output()
-    console.print(listing(f"{dataset.name}: {dataset.title}", [], facts))
+    output().print(listing(f"{dataset.name}: {dataset.title}", [], facts))
     if figures:
-        header = [
-            "split",
-            "documents",
-            "mentions",
-            "entities",
-            "without an id",
-            "composite",
-            "ids by document",
-            "repeated",
-        ]
-        rows = [(split, *map("{:,}".format, _cells(found))) for split, found in figures.items()]
-        console.print(listing("as found", header, rows))
+        header = "split, documents, mentions, entities, without an id, composite, ids by document, repeated".split(", ")
+        rows = [(split, *map("{:,}".format, astuple(found))) for split, found in figures.items()]
+        output().print(listing("as found", header, rows))
 
 
 def _figures(dataset: Dataset, data: Path | None) -> dict[str, Statistics]:
@@ -102,17 +90,11 @@ def _figures(dataset: Dataset, data: Path | None) -> dict[str, Statistics]:
     from kriss.documents.corpora.statistics import statistics
     from kriss.documents.datasets import read_splits
 
-    splits = list(dataset.found(data)) if data else []
-    if not data or not splits:
+    if not data or not (splits := list(dataset.found(data))):
         return {}
     read = read_splits(dataset.name, splits, data)
     found = {split: statistics(read[split]) for split in splits}
     return found | {"all": statistics(document for split in splits for document in read[split])}
-
-
-def _cells(found: Statistics) -> tuple[int, ...]:
-    counts = (found.documents, found.mentions, found.entities, found.without_entity)
-    return (*counts, found.composite, found.in_documents, found.repeated)
 
 
 def _status(dataset: Dataset, figures: dict[str, Statistics]) -> str:

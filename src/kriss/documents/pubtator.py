@@ -33,7 +33,7 @@ def _records(path: Path, stripe: int, stripes: int) -> Iterator[Record]:
     held: list[bytes] = []
     first, ordinal, name = 1, 0, b""
     for number, raw in chain(numbered_lines(path), [(0, b"")]):
-        header = _BEGINS.match(raw)
+        header = _BEGINS.match(raw) if b"|" in raw else None  # most lines are annotations
         blank = not raw or raw.isspace()
         if held and (blank or (header and header[1].strip() != name)):
             if ordinal % stripes == stripe:
@@ -53,7 +53,8 @@ def _parse(record: Record, marked: bool) -> Document:
     parts: dict[str, str] = {}
     rows: list[tuple[int, str]] = []
     for line, text in enumerate(content.split("\n")):
-        if header := _HEADER.match(text):
+        header = _HEADER.match(text) if "|" in text else None
+        if header:
             if header[2] in parts:
                 what = f"a second line of '{record.id}|{header[2]}|'"
                 raise RecordError(f"{what}; remove it, or put a blank line between two documents", line)
