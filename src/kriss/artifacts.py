@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kriss.errors import (
     ArtifactError,
@@ -40,8 +40,7 @@ from kriss.errors import (
 MANIFEST = "manifest.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """What a kind of artifact consists of: its format version and the files it must hold."""
 
     version: int
@@ -49,59 +48,36 @@ class Layout:
     libraries: tuple[str, ...] = ()
 
 
+def _layout(version: int, *, files: str, libraries: str) -> Layout:
+    return Layout(version, tuple(files.split()), tuple(libraries.split()))
+
+
 LAYOUTS: Mapping[str, Layout] = {
-    "ontology": Layout(
-        version=1,
-        files=("entities.arrow", "names.arrow", "retired.arrow", "id_index.arrow", "name_index.arrow"),
-        libraries=("pyarrow", "duckdb"),
+    "ontology": _layout(
+        1, files="entities.arrow names.arrow retired.arrow id_index.arrow name_index.arrow", libraries="pyarrow duckdb"
     ),
-    "mentions": Layout(
-        version=1,
-        files=("mentions.parquet", "forms.parquet"),
-        libraries=("pyarrow", "duckdb", "numpy"),
+    "mentions": _layout(1, files="mentions.parquet forms.parquet", libraries="pyarrow duckdb numpy"),
+    "encoder": _layout(
+        1,
+        files="""
+            encoder.json config.json model.safetensors tokenizer.json references/config.json
+            references/model.safetensors
+            """,
+        libraries="torch transformers tokenizers",
     ),
-    "encoder": Layout(
-        version=1,
-        files=(
-            "encoder.json",
-            "config.json",
-            "model.safetensors",
-            "tokenizer.json",
-            "references/config.json",
-            "references/model.safetensors",
-        ),
-        libraries=("torch", "transformers", "tokenizers"),
+    "checkpoint": _layout(1, files="weights.safetensors optimizer.safetensors", libraries="torch accelerate"),
+    "linker": _layout(
+        1,
+        files="""
+            weights.json prototypes.arrow references.npy short_forms.json vectors/index.faiss
+            vectors/index.json ontology/manifest.json encoder/encoder.json encoder/tokenizer.json
+            """,
+        libraries="faiss-cpu onnxruntime tokenizers pyarrow",
     ),
-    "checkpoint": Layout(
-        version=1,
-        files=("weights.safetensors", "optimizer.safetensors"),
-        libraries=("torch", "accelerate"),
+    "reranker": _layout(
+        1, files="reranker.json tokenizer.json weights.json", libraries="torch transformers tokenizers onnxruntime"
     ),
-    "linker": Layout(
-        version=1,
-        files=(
-            "weights.json",
-            "prototypes.arrow",
-            "references.npy",
-            "short_forms.json",
-            "vectors/index.faiss",
-            "vectors/index.json",
-            "ontology/manifest.json",
-            "encoder/encoder.json",
-            "encoder/tokenizer.json",
-        ),
-        libraries=("faiss-cpu", "onnxruntime", "tokenizers", "pyarrow"),
-    ),
-    "reranker": Layout(
-        version=1,
-        files=("reranker.json", "tokenizer.json", "weights.json"),
-        libraries=("torch", "transformers", "tokenizers", "onnxruntime"),
-    ),
-    "evaluation": Layout(
-        version=1,
-        files=("table.md", "table.csv", "scores.json", "report.html"),
-        libraries=("numpy",),
-    ),
+    "evaluation": _layout(1, files="table.md table.csv scores.json report.html", libraries="numpy"),
 }
 
 
@@ -218,13 +194,20 @@ def open_artifact(path: Path, kind: str | None = None) -> Artifact:
     if kind is not None and found != kind:
         raise WrongKindError(f"{path} holds {_a(found)}; this command needs {_a(kind)}")
     layout = LAYOUTS.get(found)
+    written = f"{path} is {_a(found)} of format {format_version}"
     if layout is None or format_version > layout.version:
-        raise VersionError(f"{path} is {_a(found)} of format {format_version}, newer than this kriss: upgrade kriss")
+        raise VersionError(f"{written}, newer than this kriss: upgrade kriss")
     if format_version < layout.version:
-        raise VersionError(
-            f"{path} is {_a(found)} of format {format_version}; this kriss reads {layout.version}: build it again"
-        )
-    _check_sizes(artifact, layout)
+        raise VersionError(f"{written}; this kriss reads {layout.version}: build it again")
+    absent = [name for name in layout.files if name not in artifact.files]
+    if absent:
+        raise DamagedError(f"{path / MANIFEST} does not list {absent[0]}; build {path} again")
+    for name, expected in artifact.files.items():
+        if not (path / name).is_file():
+            raise DamagedError(f"{path / name} is missing; build {path} again")
+        size, right = (path / name).stat().st_size, expected["bytes"]
+        if size != right:
+            raise DamagedError(f"{path / name} has {size} bytes where {right} were written; build {path} again")
     return artifact
 
 
@@ -239,20 +222,6 @@ def verify(path: Path) -> Artifact:
 
 def _a(kind: object) -> str:
     return str(kind) if str(kind).endswith("s") else f"{'an' if str(kind)[:1] in 'aeiou' else 'a'} {kind}"
-
-
-def _check_sizes(artifact: Artifact, layout: Layout) -> None:
-    absent = [name for name in layout.files if name not in artifact.files]
-    if absent:
-        raise DamagedError(f"{artifact.path / MANIFEST} does not list {absent[0]}; build {artifact.path} again")
-    for name, expected in artifact.files.items():
-        file = artifact.path / name
-        if not file.is_file():
-            raise DamagedError(f"{file} is missing; build {artifact.path} again")
-        if (size := file.stat().st_size) != expected["bytes"]:
-            raise DamagedError(
-                f"{file} has {size} bytes where {expected['bytes']} were written; build {artifact.path} again"
-            )
 
 
 def _write_manifest(
@@ -274,7 +243,8 @@ def _write_manifest(
             name: {"bytes": (draft.path / name).stat().st_size, "sha256": file_digest(draft.path / name)}
             for name in written
         },
-        "made_with": {"python": platform.python_version(), **_versions(("kriss", *layout.libraries))},
+        "made_with": {"python": platform.python_version()}
+        | {package: _version(package) for package in ("kriss", *layout.libraries)},
     }
     text = json.dumps(manifest, indent=2, sort_keys=True) + "\n"
     (draft.path / MANIFEST).write_text(text, encoding="utf-8")
@@ -283,14 +253,11 @@ def _write_manifest(
     _sync(draft.path)
 
 
-def _versions(packages: Iterable[str]) -> dict[str, str]:
-    found = {}
-    for package in packages:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "unknown"
-    return found
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
 
 
 def _put_in_place(draft: Path, target: Path) -> None:
@@ -316,22 +283,17 @@ def _remove_abandoned(target: Path) -> None:
     prefix = _draft_prefix(target)
     for folder in target.parent.iterdir():
         pid = folder.name.removeprefix(prefix).partition("-")[0]
-        if folder.name.startswith(prefix) and pid.isdigit() and not _alive(int(pid)):
-            shutil.rmtree(folder, ignore_errors=True)
+        if folder.name.startswith(prefix) and pid.isdigit():
+            try:
+                os.kill(int(pid), 0)
+            except ProcessLookupError:
+                shutil.rmtree(folder, ignore_errors=True)
+            except PermissionError:  # another user's, and running
+                continue
 
 
 def _draft_prefix(target: Path) -> str:
     return f".{target.name}.building-{socket.gethostname()}-"
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _sync(path: Path) -> None:

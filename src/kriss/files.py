@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -115,12 +116,8 @@ def decode_line(raw: bytes, place: Place, bad: BadRows) -> str | None:
 
 def find_line(path: Path, matches: Callable[[bytes], bool], nth: int = 1) -> int | None:
     """Return the number of the nth line that matches; the slow road to a place, taken only for errors."""
-    for number, raw in numbered_lines(path):
-        if matches(raw):
-            nth -= 1
-            if not nth:
-                return number
-    return None
+    found = (number for number, raw in numbered_lines(path) if matches(raw))
+    return next(islice(found, nth - 1, None), None)
 
 
 @contextmanager
