@@ -197,7 +197,7 @@ def test_umls_filters_that_leave_nothing(tmp_path: Path, fails: Fails) -> None:
     meta = write_meta(tmp_path / "META", **GOOD)
     assert "no entity is left" in fails("umls", meta, "--language", "XXX")
     assert "no entity is left" in fails("umls", meta, "--sab", "NOBODY")
-    assert "'T999'" in fails("umls", meta, "--types", "T999")
+    assert "'T999'" in fails("umls", meta, "--type", "T999")
 
 
 # --- gzip, in every format ----------------------------------------------------------------------------------
@@ -456,7 +456,7 @@ def test_obo_terms(tmp_path: Path, fails: Fails, capsys: pytest.CaptureFixture[s
 
 def test_unknown_format(fails: Fails) -> None:
     line = fails("owl", FIXTURES / "mini.obo")
-    assert "'owl' is not one of umls, mesh, obo" in line
+    assert "'format' must be one of umls, mesh, obo" in line
 
 
 @pytest.mark.parametrize(
@@ -484,15 +484,15 @@ def test_an_option_of_another_format_is_called_as_the_user_typed_it(fails: Fails
 
 def test_other_options(tmp_path: Path, fails: Fails) -> None:
     table = FIXTURES / "table.tsv"
-    assert "--column wants FIELD=VALUE, not 'id'" in fails("tsv", table, "--column", "id")
-    assert "--separator wants FIELD=VALUE" in fails("tsv", table, "--separator", "aliases=")
+    assert "--column wants FIELD=HEADER, not 'id'" in fails("tsv", table, "--column", "id")
+    assert "--separator wants FIELD=CHARS" in fails("tsv", table, "--separator", "aliases=")
     assert "'nofield' is not a field" in fails("tsv", table, "--column", "nofield=x")
     assert "one character" in fails("tsv", table, "--delimiter", "ab")
     assert "'WIDE' is not a synonym scope" in fails("obo", FIXTURES / "mini.obo", "--scope", "wide")
     assert "go together" in fails("tsv", table, "--on", "MESH")
     assert "needs at least one source" in fails("tsv")
     assert "hpo needs no source" in fails("hpo", FIXTURES / "mini.obo")
-    assert "did you mean 'Organ'" in fails("tsv", table, "--types", "Organs")
+    assert "did you mean 'Organ'" in fails("tsv", table, "--type", "Organs")
     assert "does not exist" in fails("tsv", table, "--merge", tmp_path / "nowhere", "--on", "MESH")
 
 

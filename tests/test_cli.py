@@ -59,7 +59,7 @@ def test_build_with_every_sort_of_option(tmp_path: Path, capsys: pytest.CaptureF
     out = tmp_path / "umls"
     options = ["--language", "ENG", "--language", "FRE", "--sab", "MSH", "--sab", "MSHFRE", "--keep-suppressed"]
     arguments = ["ontology", "build", "umls", str(FIXTURES / "META"), "--out", str(out), *options, "--keep-obsolete"]
-    assert run([*arguments, "--types", "T047", "--types", "A2.2"]) == 0
+    assert run([*arguments, "--type", "T047", "--type", "A2.2"]) == 0
     printed = capsys.readouterr()
     assert f"{out}: 3 entities, 5 names, 0 retired ids" in printed.out
     assert [entity.id for entity in Ontology.load(out)] == ["C0026269", "C0026769", "C0030193"]

@@ -75,9 +75,9 @@ def test_wrong_type_names_the_key(key: str, value: object) -> None:
 
 
 def test_literal_lists_its_choices() -> None:
-    with pytest.raises(ConfigError, match=r"'kind' is 'huge', which is not one of small, large"):
+    with pytest.raises(ConfigError, match=r"'kind' must be one of small, large, not 'huge'"):
         settings(kind="huge")
-    with pytest.raises(ConfigError, match="not one of"):
+    with pytest.raises(ConfigError, match="must be one of"):
         settings(kind=["small"])
 
 

@@ -294,7 +294,7 @@ def test_what_export_refuses(
 
     out = ["--out", tmp_path / "out"]
     assert refusal("no-such/model", *out).startswith("no usable model 'no-such/model'")
-    assert "'max' is not one of cls, mean, mention" in refusal(tiny_model, *out, "--pooling", "max")
+    assert "must be one of cls, mean, mention, not 'max'" in refusal(tiny_model, *out, "--pooling", "max")
     assert "a window of 3 tokens has no room" in refusal(tiny_model, *out, "--window", 3)
     assert "reads at most 128 tokens" in refusal(tiny_model, *out, "--window", 512)
     assert "holds an ontology; this command needs an encoder" in refusal(make_ontology(), *out)

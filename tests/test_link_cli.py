@@ -220,9 +220,7 @@ def test_wrong_options_are_one_line(clinic: Path, tmp_path: Path, fails: Callabl
     assert fails(*command, "--format", "word") == f"there is no format 'word' to read; there are {formats}"
     formats = "bioc-xml, bioc-json, jsonl, pubtator, predictions, table"
     assert fails(*command, "--to", "word") == f"there is no format 'word' to write; there are {formats}"
-    assert "'mode' is 'eager', which is not one of lazy, self-supervised, supervised" in fails(
-        *command, "--mode", "eager"
-    )
+    assert "'mode' must be one of lazy, self-supervised, supervised, not 'eager'" in fails(*command, "--mode", "eager")
     assert "the weight of 'context' is from 0 to 1, not 1.5" in fails(*command, "--weight", "context=1.5")
     assert "'weights' must be at least 0, not -1.0" in fails(*command, "--weight", "spelling=-1")
     assert "there is no feature 'ngrams' to weigh" in fails(*command, "--weight", "ngrams=1")

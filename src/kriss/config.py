@@ -56,6 +56,10 @@ class Setting:
     from_file: bool = False
     """Its option names a file that has one value a line."""
 
+    def option(self, name: str) -> str:
+        """Return the option of the field of that name."""
+        return self.flag or f"--{name.replace('_', '-')}"
+
     def refusal(self, value: float) -> str:
         """Return what is wrong with a number; nothing if it will do."""
         if self.above is not None and not value > self.above:
@@ -212,7 +216,7 @@ def _fault(value: object, hint: Any, setting: Setting) -> str:  # noqa: ANN401 -
     hint = _without_none(hint)
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
-        return "" if value in args else f"is {value!r}, which is not one of {', '.join(map(str, args))}"
+        return "" if value in args else f"must be one of {', '.join(map(str, args))}, not {value!r}"
     expected = origin or hint
     if not isinstance(value, expected) or (expected is not bool and isinstance(value, bool)):
         return f"must be {_NAMES.get(expected, getattr(expected, '__name__', str(expected)))}, not {value!r}"

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from kriss.cli.groups import DefaultGroup
-
-if TYPE_CHECKING:
-    from kriss.mine.config import MineConfig
-
+from kriss.cli.options import with_settings
+from kriss.mine.config import MineConfig
 
 app = typer.Typer(
     cls=DefaultGroup,
@@ -23,12 +22,10 @@ app = typer.Typer(
 OntologyFolder = Annotated[
     Path, typer.Argument(metavar="ONTOLOGY", help="An ontology written by 'kriss ontology build'.")
 ]
-Aliases = Annotated[bool, typer.Option(help="Mine aliases as well as preferred names.")]
-Casing = Annotated[str, typer.Option(metavar="POLICY", help="variants, or preserve as in the paper.")]
-MinLength = Annotated[int, typer.Option(metavar="N", help="Drop forms with fewer characters.")]
 
 
 @app.command()
+@with_settings
 def run(
     ontology: OntologyFolder,
     text: Annotated[
@@ -42,15 +39,6 @@ def run(
     exclude: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Ids of documents to leave out, one a line.")
     ] = None,
-    aliases: Aliases = True,
-    casing: Casing = "variants",
-    min_length: MinLength = 3,
-    per_entity: Annotated[int, typer.Option(metavar="N", help="Mentions kept of an entity in each split.")] = 16,
-    per_document: Annotated[int, typer.Option(metavar="N", help="Of those, at most so many of one document.")] = 2,
-    context: Annotated[int, typer.Option(metavar="N", help="Characters kept on each side of a mention.")] = 512,
-    train: Annotated[float, typer.Option(metavar="SHARE", help="Share of the documents for training.")] = 0.5,
-    dev: Annotated[float, typer.Option(metavar="SHARE", help="Share for dev; the rest is for prototypes.")] = 0.05,
-    seed: Annotated[int, typer.Option(metavar="N", help="Draws another sample.")] = 0,
     workers: Annotated[int, typer.Option(metavar="N", help="Processes on this machine, or on each node.")] = 1,
     engine: Annotated[str, typer.Option(metavar="NAME", help="local, or ray for a cluster.")] = "local",
     ray_address: Annotated[
@@ -60,6 +48,7 @@ def run(
         bool, typer.Option("--skip-bad-files", help="Leave files out that cannot be read, instead of stopping.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the mentions at --out.")] = False,
+    settings: MineConfig,
 ) -> None:
     """Mine text for mentions. Interrupted, the same command goes on where it stopped."""
     from kriss.cli.mine_progress import MineProgress
@@ -67,20 +56,9 @@ def run(
     from kriss.ontology import Ontology
     from kriss.work import engine_named
 
-    config = _config(
-        aliases=aliases,
-        casing=casing,
-        min_length=min_length,
-        per_entity=per_entity,
-        per_document=per_document,
-        context=context,
-        train=train,
-        dev=dev,
-        seed=seed,
-    )
     with MineProgress() as progress:
         report = mine(
-            config,
+            settings,
             Ontology.load(ontology),
             text,
             out,
@@ -105,12 +83,12 @@ def run(
 
 
 @app.command()
+@partial(with_settings, only=("aliases", "casing", "min_length"))
 def names(
     ontology: OntologyFolder,
-    aliases: Aliases = True,
-    casing: Casing = "variants",
-    min_length: MinLength = 3,
+    *,
     examples: Annotated[int, typer.Option(metavar="N", help="Names shown for each verdict.")] = 8,
+    settings: MineConfig,
 ) -> None:
     """Show which names would be looked for, which are dropped, and why."""
     import random
@@ -121,13 +99,12 @@ def names(
     from kriss.mine.report import judged
     from kriss.ontology import Ontology
 
-    config = _config(aliases=aliases, casing=casing, min_length=min_length)
     loaded = Ontology.load(ontology)
     with tempfile.TemporaryDirectory() as folder:
         found: dict[Verdict, list[str]] = {verdict: [] for verdict in Verdict}
-        for name, verdict in write_names(loaded.names_table(), config, Path(folder)):
+        for name, verdict in write_names(loaded.names_table(), settings, Path(folder)):
             found[verdict].append(name)
-        for name, verdict in judged(Names(Path(folder), config)):
+        for name, verdict in judged(Names(Path(folder), settings)):
             found[verdict].append(name)
     draw = random.Random(0)  # noqa: S311 - not a secret
     rows = []
@@ -136,7 +113,7 @@ def names(
         rows.append((verdict.name.lower().replace("_", " "), f"{len(listed):,}", " | ".join(shown)))
     console = output()
     console.print(listing(f"names of {ontology}", ["verdict", "names", "for example"], rows, figures_in=1))
-    total = loaded.names_table().num_rows if aliases else len(loaded)
+    total = loaded.names_table().num_rows if settings.aliases else len(loaded)
     console.print(f"{total:,} names in the ontology; inverted ones count again turned round")
 
 
@@ -180,10 +157,3 @@ def report(
         line.append(" ".join(text.left[-160:].split()) + " ")
         line.append(f"[[{text.surface}]]", style="bold reverse").append(" " + " ".join(text.right[:160].split()))
         console.print(line)
-
-
-def _config(**values: object) -> MineConfig:
-    from kriss.config import from_mapping
-    from kriss.mine.config import MineConfig
-
-    return from_mapping(MineConfig, values, "kriss mine")

@@ -4,14 +4,15 @@
     @with_settings
     def link(linker: LinkerFolder, *, settings: LinkConfig) -> None:
 
-The command is called with one object, made of a preset, then of `--config FILE`, then of the options that were given.
+The command is called with one object, made of a preset, then of `--config FILE`, then of the options that were given;
+one that has a parameter `given` is told what was not left to defaults.
 """
 
 from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,10 +26,14 @@ _PANEL = "Settings"
 _File = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML; options override it.")]
 
 
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace the parameter `settings` of a command by an option for each of its fields, and one for a file of them."""
+def with_settings(command: Callable[..., None], *, only: Sequence[str] = ()) -> Callable[..., None]:
+    """Replace the parameter `settings` of a command by an option for each of its fields, and one for a file of them.
+
+    A command on which the other fields have no effect has options for `only` some.
+    """
     own = dict(inspect.signature(command, eval_str=True).parameters)
     wanted: type[Settings] = own.pop("settings").annotation
+    wants_given = own.pop("given", None) is not None
     presets = wanted.presets
     shown = _values(presets[next(iter(presets))]) if presets else defaults(wanted)
     made = {"config_file": _parameter("config_file", _File, None)}
@@ -36,12 +41,16 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
         help = f"{' or '.join(presets)}: settings to begin with, which a file and options override."
         hint = Annotated[str, typer.Option(metavar="NAME", help=help)]
         made["preset"] = _parameter("preset", hint, next(iter(presets)))
-    for name, (hint, setting) in described(wanted).items():
+    fields = {name: field for name, field in described(wanted).items() if name in only or not only}
+    for name, (hint, setting) in fields.items():
         made[name] = _setting(name, hint, setting, shown)
-    made["context"] = _parameter("context", typer.Context, inspect.Parameter.empty)
-    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*own.values(), *made.values())]
+    if twice := {*made} & {*own}:
+        raise TypeError(f"{command.__name__} has options of its own that its settings have, too: {', '.join(twice)}")
+    made["_context"] = _parameter("_context", typer.Context, inspect.Parameter.empty)
+    ordered = sorted([*made.values(), *own.values()], key=lambda one: _rank(one, own))
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in ordered]
 
-    def run(context: typer.Context, **given: Any) -> None:  # noqa: ANN401 - whatever the command takes
+    def run(_context: typer.Context, **given: Any) -> None:  # noqa: ANN401 - whatever the command takes
         start = defaults(wanted)
         if presets:
             if given["preset"] not in presets:
@@ -49,15 +58,20 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
             start = _values(presets[given["preset"]])
         file = given["config_file"]
         in_file = typed(wanted, read_toml(file), str(file)) if file else {}
-        told = {name: value for name, value in given.items() if name in described(wanted) and _is_told(context, name)}
-        options = {name: _read(value, *described(wanted)[name]) for name, value in told.items()}
-        values = start | in_file | typed(wanted, options, context.command_path)
-        command(**{name: given[name] for name in own}, settings=wanted(**values))
+        options = {name: _read(given[name], *field) for name, field in fields.items() if _is_told(_context, name)}
+        told = in_file | typed(wanted, options, _context.command_path)
+        extra = {"given": told} if wants_given else {}
+        command(**{name: given[name] for name in own}, **extra, settings=wanted(**start | told))
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in parameters}
     return run
+
+
+def _rank(parameter: inspect.Parameter, own: Mapping[str, object]) -> int:
+    """Return where a parameter stands in the help: arguments that settings need first, options of settings last."""
+    return 1 if parameter.name in own else 0 if parameter.default is inspect.Parameter.empty else 2
 
 
 def _values(settings: Settings) -> dict[str, Any]:
@@ -78,7 +92,7 @@ def _setting(name: str, hint: Any, setting: Setting, shown: Mapping[str, Any]) -
     if name not in shown:
         argument = Annotated[str, typer.Argument(metavar=metavar or name.upper(), help=setting.help)]
         return _parameter(name, argument, inspect.Parameter.empty)
-    flag = setting.flag or f"--{name.replace('_', '-')}"
+    flag = setting.option(name)
     default = shown[name]
     kind: Any = hint if hint in (bool, int, float, str) or type(None) in typing.get_args(hint) else str
     if setting.from_file:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from kriss.config import Setting, Settings
 
 Precision = Literal["fp32", "int8"]
 Pooling = Literal["cls", "mean", "mention"]
@@ -15,20 +17,22 @@ KNOWN_MARKERS = ((START, END), ("<ENT>", "</ENT>"))
 
 
 @dataclass(frozen=True, slots=True)
-class EncoderConfig:
+class EncoderConfig(Settings):
     """Settings that a trained encoder carries with it: changing one would change its vectors."""
 
-    window: int = 64
-    """Tokens of a mention's sequence, special tokens and markers included."""
-    reference_window: int = 64
-    """Tokens of an entity's reference."""
-    pooling: Pooling = "cls"
-    """`cls` as in the paper; `mean` of all tokens; `mention`: mean of the marked span, markers included
-    (references, which have no span, are then pooled by `mean`)."""
-    normalize: bool = False
-    """Whether vectors have length 1."""
-    fields: tuple[Field, ...] = FIELDS
-    """What a reference tells of its entity; all of them as in section 3.4."""
+    window: Annotated[int, Setting("Tokens of a mention with its context, special ones included.")] = 64
+    reference_window: Annotated[int, Setting("Tokens of an entity's reference.")] = 64
+    pooling: Annotated[
+        Pooling, Setting("A vector is that of [CLS] (the paper), or the mean of all tokens or of the marked mention.")
+    ] = "cls"
+    """References have no marked span: with `mention` they are pooled by `mean`."""
+    normalize: Annotated[bool, Setting("Give vectors length 1.")] = False
+    fields: Annotated[
+        tuple[Field, ...],
+        Setting(
+            "What a reference says of its entity: tree, type, names, definition. Repeatable.", "FIELD", flag="--field"
+        ),
+    ] = FIELDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from kriss.artifacts import check_target, create, describe_inputs
-from kriss.config import to_mapping
+from kriss.config import described, to_mapping
 from kriss.errors import ConfigError, InputError, Place
 from kriss.files import BadRows
 from kriss.ontology import mesh, obo, tables, umls
 from kriss.ontology.assemble import assemble
-from kriss.ontology.config import FLAGS, ONLY_FOR, OntologyConfig
+from kriss.ontology.config import ONLY_FOR, OntologyConfig
 from kriss.ontology.merge import merge
 from kriss.ontology.staging import Staging
 from kriss.ontology.store import Ontology
@@ -78,7 +78,7 @@ def _check(config: OntologyConfig, sources: tuple[Path, ...], merge_with: tuple[
             and config.format not in allowed
             and getattr(config, setting.name) != getattr(defaults, setting.name)
         ):
-            flag = FLAGS.get(setting.name, f"--{setting.name.replace('_', '-')}")
+            flag = described(OntologyConfig)[setting.name][1].option(setting.name)
             raise ConfigError(f"{flag} is only for {' and '.join(allowed)}, not for {config.format}")
     unknown = [scope for scope in config.scopes if scope not in obo.SCOPES]
     if unknown:
