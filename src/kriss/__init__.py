@@ -1,12 +1,12 @@
 """kriss links a mention in its context to one entity of an ontology, without labeled data.
 
-    ontology ──► mine ──► train ──► index ──► link ──► rerank ──► evaluate ──► serve
+    ontology ──► mine ──► train ──► index ──► rank ──► link ──► evaluate
 
-Each stage reads folders and writes a folder; each is a command (`kriss --help`) over a library
-function. Names are loaded when first used, so `import kriss` is quick and light.
+Each stage reads folders and writes a folder; each is a command (`kriss --help`) over a function of `kriss.stages`.
+Names are loaded when first used, so `import kriss` is quick and light.
 
-    from kriss import Linker
-    linker = Linker.load("out/linker")
+    import kriss
+    linker = kriss.Linker.load("out/linker", threshold=0.5)
     [link] = linker.link_text("The boy had a [[seizure]].")
     link.entity, link.probability, link.candidates[0].evidence
 """
@@ -14,35 +14,35 @@ function. Names are loaded when first used, so `import kriss` is quick and light
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kriss.errors import KrissError
     from kriss.index.config import IndexConfig
-    from kriss.link.build import build_linker
+    from kriss.link.config import LinkConfig
     from kriss.link.linker import Linker
+    from kriss.mine.config import MineConfig
     from kriss.ontology import Ontology, OntologyConfig, build_ontology
     from kriss.records import Candidate, Document, Entity, Evidence, Excerpt, Link, Mention, Span
+    from kriss.stages import build, evaluate, link_documents, mine, train
+    from kriss.train.config import TrainConfig
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Candidate": "kriss.records",
-    "Document": "kriss.records",
-    "Mention": "kriss.records",
-    "Span": "kriss.records",
-    "Entity": "kriss.records",
-    "Evidence": "kriss.records",
-    "IndexConfig": "kriss.index.config",
-    "KrissError": "kriss.errors",
-    "Link": "kriss.records",
-    "Linker": "kriss.link.linker",
-    "Excerpt": "kriss.records",
-    "Ontology": "kriss.ontology",
-    "OntologyConfig": "kriss.ontology",
-    "build_linker": "kriss.link.build",
-    "build_ontology": "kriss.ontology",
+    "kriss.records": ("Candidate", "Document", "Entity", "Evidence", "Excerpt", "Link", "Mention", "Span"),
+    "kriss.errors": ("KrissError",),
+    "kriss.ontology": ("Ontology", "OntologyConfig", "build_ontology"),
+    "kriss.mine.config": ("MineConfig",),
+    "kriss.train.config": ("TrainConfig",),
+    "kriss.index.config": ("IndexConfig",),
+    "kriss.link.config": ("LinkConfig",),
+    "kriss.link.linker": ("Linker",),
+    "kriss.stages": ("build", "link_documents"),
 }
+_ROOMS = ("evaluate", "mine", "train")
+"""Packages of kriss that are named like what they do: `kriss.mine` is one, and `kriss.mine(...)` mines."""
 
 __all__ = [
     "Candidate",
@@ -53,22 +53,41 @@ __all__ = [
     "IndexConfig",
     "KrissError",
     "Link",
+    "LinkConfig",
     "Linker",
     "Mention",
+    "MineConfig",
     "Ontology",
     "OntologyConfig",
     "Span",
+    "TrainConfig",
     "__version__",
-    "build_linker",
+    "build",
     "build_ontology",
+    "evaluate",
+    "link_documents",
+    "mine",
+    "train",
 ]
 
 
+class _Room(ModuleType):
+    """A package that can be called as the function of its name in `kriss.stages`."""
+
+    def __call__(self, *given: Any, **named: Any) -> object:  # noqa: ANN401 - what the function takes
+        stages = importlib.import_module("kriss.stages")
+        return getattr(stages, self.__name__.rpartition(".")[2])(*given, **named)
+
+
 def __getattr__(name: str) -> object:
-    if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
+    if home := next((home for home, names in _HOME.items() if name in names), None):
+        return getattr(importlib.import_module(home), name)
     raise AttributeError(f"module 'kriss' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+for _name in _ROOMS:  # they hold a docstring, so this loads nothing else
+    importlib.import_module(f"kriss.{_name}").__class__ = _Room

@@ -1,4 +1,4 @@
-"""Where commands print their tables."""
+"""What commands show: tables on standard output, progress on standard error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -39,33 +47,90 @@ def listing(
     return table
 
 
-def progress_bar(shown: str) -> Progress:
-    """Return a bar on standard error with what a stage wants to show beside it; in a log a bar is noise."""
+def progress_bar(*columns: str | ProgressColumn) -> Progress:
+    """Return a bar on standard error with what is to be shown beside it; in a log a bar is noise."""
     console = Console(stderr=True)
+    shown = [TextColumn(one) if isinstance(one, str) else one for one in columns]
+    first = (TextColumn("{task.description}"), BarColumn())
     return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(shown),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal,
+        *first, *shown, TimeElapsedColumn(), TimeRemainingColumn(), console=console, disable=not console.is_terminal
     )
 
 
-class StageProgress:
-    """The bar of a stage while it runs, a context manager; what it is called with, each stage says."""
+_DOING = {
+    "prepare": "preparing",
+    "choosing": "choosing prototypes",
+    "indexing": "writing the index",
+    "tuning": "choosing weights",
+}
 
-    def __init__(self, first: str, shown: str, **fields: Any) -> None:  # noqa: ANN401 - rich takes any
-        self._bar = progress_bar(shown)
-        self._task = self._bar.add_task(first, total=None, **fields)
+
+class Display:
+    """The progress of any stage: a context manager that is called with the events of the run.
+
+    The bar appears with the first event: of several processes that train together only one has any.
+    """
+
+    def __init__(self, doing: str) -> None:
+        self._bar = progress_bar(MofNCompleteColumn(), "{task.fields[pace]}", "{task.fields[dev]}")
+        self._task = self._bar.add_task(doing, total=None, pace="", dev="")
+        self._counts: dict[str, float] = {}
+        self._since = 0.0
 
     def __enter__(self) -> Self:
-        self._bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bar.stop()
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        """Show an event."""
+        self._bar.start()
+        match event:
+            case {"event": "note", "text": text}:
+                self._bar.console.print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
+            case {"event": "plan", "shards": total}:
+                self._begin("mining", total)
+            case {"event": "plan", "steps": total, "step": done}:
+                self._begin("training", total, done)
+            case {"event": "encode", "total": total, "done": done}:
+                self._begin("encoding", total, done)
+            case {"event": "examples", "total": total, "done": done}:
+                self._begin("asking the linker", total, done)
+            case {"event": "again", "shards": more}:
+                self._bar.update(self._task, total=(self._bar.tasks[0].total or 0) + more)
+            case {"event": "resumed", "shards": done}:
+                self._bar.update(self._task, advance=done)
+            case {"event": "done", "documents": documents, "characters": characters}:
+                self._advance(1, documents=documents, MB=characters / 1e6)
+            case {"event": "encoded", "count": count}:
+                self._advance(count, sequences=count)
+            case {"step": step, "loss": loss, "sequences_per_second": pace}:
+                self._bar.update(self._task, completed=step, pace=f"loss {loss:.3f}  {pace:.0f} sequences/s")
+            case {"step": step, "dev": scores}:
+                self._dev(
+                    step, "  ".join(f"{name} {value:.3f}" for name, value in scores.items() if name.endswith("@1"))
+                )
+            case {"event": name}:
+                self._bar.update(self._task, description=_DOING.get(name, name), pace="")
+
+    def _begin(self, doing: str, total: int, done: int = 0) -> None:
+        if self._bar.tasks[0].description != doing:
+            self._since = self._bar.get_time()
+            self._counts.clear()
+        self._bar.update(self._task, description=doing, total=total, completed=done)
+
+    def _advance(self, steps: int, **counts: float) -> None:
+        for name, count in counts.items():
+            self._counts[name] = self._counts.get(name, 0) + count
+        seconds = max(self._bar.get_time() - self._since, 1e-6)
+        pace = "  ".join(f"{count / seconds:,.0f} {name}/s" for name, count in self._counts.items())
+        self._bar.update(self._task, advance=steps, pace=pace)
+
+    def _dev(self, step: int, shown: str) -> None:
+        self._bar.update(self._task, dev=f"dev {shown}")
+        if self._bar.disable:  # a log wants these, too
+            sys.stderr.write(f"step {step:,}: dev {shown}\n")
+            sys.stderr.flush()

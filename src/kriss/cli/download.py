@@ -28,14 +28,13 @@ def pubmed(
     ] = None,
 ) -> None:
     """Fetch PubMed's baseline from NLM, with checksums; the same command again resumes."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import DownloadColumn, TransferSpeedColumn
 
+    from kriss.cli.console import progress_bar
     from kriss.mine.download import BASE_URL, download_pubmed, parse_files
 
     numbers = parse_files(files)
-    columns = [TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()]
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+    with progress_bar(DownloadColumn(), TransferSpeedColumn()) as bar:
         task = bar.add_task("reading the list of files", total=None)
 
         def advance(now: DownloadProgress) -> None:

@@ -44,42 +44,23 @@ def evaluate(
     force: Annotated[bool, typer.Option("--force", help="Replace the report at --out.")] = False,
 ) -> None:
     """Score predictions strictly, with slices, intervals and kinds of error."""
-    from kriss.artifacts import check_target
-    from kriss.documents.read import gold as read_gold
-    from kriss.errors import ConfigError
-    from kriss.evaluate.gold import gold_mentions, unlinked
-    from kriss.evaluate.knowledge import Knowledge
-    from kriss.evaluate.predictions import read_predictions
-    from kriss.evaluate.report import Comparison, Result, write_report
-    from kriss.evaluate.score import compare
-    from kriss.evaluate.score import evaluate as score
+    from kriss.stages import evaluate as score
 
-    if out:
-        check_target(out, "evaluation", force=force)
-        given = [predictions, *(against or ()), *map(Path, [*gold, *(train or ())]), *filter(None, [ontology, linker])]
-        if inside := next((path for path in given if path.resolve().is_relative_to(out.resolve())), None):
-            raise ConfigError(f"{inside} lies in {out}, which would be replaced; give another --out")
-    documents = [document for source in gold for document in read_gold(source, data)]
-    mentions, without = gold_mentions(documents), unlinked(documents)
-    seen = gold_mentions(document for source in train for document in read_gold(source, data)) if train else None
-    knowledge = Knowledge.load(ontology, linker, seen)
-
-    def scored(path: Path) -> Result:
-        found = score(
-            mentions, read_predictions(path), knowledge, unlinked=without, source=path, skip_surplus=skip_surplus
-        )
-        return Result(path.name, ", ".join(gold), found, knowledge)
-
-    title, *titles = _titles([predictions, *(against or ())])
-    main = scored(predictions)
-    others = [scored(path).evaluation for path in against or ()]
-    rivals = tuple(
-        Comparison(title, other, compare(main.evaluation, other)) for title, other in zip(titles, others, strict=True)
+    result = score(
+        predictions,
+        gold,
+        data=data,
+        ontology=ontology,
+        linker=linker,
+        train=train or (),
+        against=against or (),
+        name=name,
+        out=out,
+        skip_surplus=skip_surplus,
+        force=force,
     )
-    main = Result(" ".join(name.split()) or title, main.corpus, main.evaluation, knowledge, rivals)
-    _show(main)
+    _show(result)
     if out:
-        write_report(out, main, [predictions, *(against or ())], force=force)
         typer.echo(f"{out}: table.md, table.csv, scores.json, report.html")
 
 
@@ -103,9 +84,3 @@ def _show(scored: Result) -> None:
         typer.echo(f"note: {line}", err=True)
     for document, start, end in scored.evaluation.missing[:5]:
         typer.echo(f"no prediction: the mention of '{document}' from {start} to {end}", err=True)
-
-
-def _titles(files: list[Path]) -> list[str]:
-    """Return what to call the systems of files: their names, and where these are alike all of their paths."""
-    names = [path.name.removesuffix(".gz").removesuffix(".jsonl") for path in files]
-    return [str(path) if names.count(name) > 1 else name for path, name in zip(files, names, strict=True)]

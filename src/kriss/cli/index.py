@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from kriss.cli.console import Display
 from kriss.cli.options import with_settings
 from kriss.index.config import IndexConfig
 
@@ -31,18 +32,16 @@ def index(
     settings: IndexConfig,
 ) -> None:
     """Build a linker. Interrupted, the same command goes on where it stopped."""
-    from kriss.cli.index_progress import IndexProgress
-    from kriss.link.build import build_linker
-    from kriss.ontology import Ontology
+    from kriss.stages import build
     from kriss.work import engine_named
 
-    with IndexProgress() as progress:
-        report = build_linker(
-            settings,
-            Ontology.load(ontology),
+    with Display("reading") as progress:
+        report = build(
+            ontology,
             mentions,
             encoder,
             out,
+            settings,
             threads=threads,
             engine=engine_named(engine, ray_address),
             force=force,

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from kriss.cli.console import Display, listing, output
+from kriss.cli.console import figures as figures_table
 from kriss.cli.groups import DefaultGroup
 from kriss.cli.options import with_settings
 from kriss.mine.config import MineConfig
@@ -51,17 +53,15 @@ def run(
     settings: MineConfig,
 ) -> None:
     """Mine text for mentions. Interrupted, the same command goes on where it stopped."""
-    from kriss.cli.mine_progress import MineProgress
-    from kriss.mine.run import mine
-    from kriss.ontology import Ontology
+    from kriss.stages import mine
     from kriss.work import engine_named
 
-    with MineProgress() as progress:
+    with Display("planning") as progress:
         report = mine(
-            settings,
-            Ontology.load(ontology),
+            ontology,
             text,
             out,
+            settings,
             exclude=exclude,
             engine=engine_named(engine, ray_address, workers),
             skip_bad_files=skip_bad_files,
@@ -94,7 +94,6 @@ def names(
     import random
     import tempfile
 
-    from kriss.cli.console import listing, output
     from kriss.mine.names import Names, Verdict, write_names
     from kriss.mine.report import judged
     from kriss.ontology import Ontology
@@ -130,8 +129,6 @@ def report(
     """Show what was mined, and examples to judge its precision by."""
     from rich.text import Text
 
-    from kriss.cli.console import figures as figures_table
-    from kriss.cli.console import listing, output
     from kriss.mine.report import examples, figures
     from kriss.ontology import Ontology
 
