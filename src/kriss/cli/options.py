@@ -22,7 +22,7 @@ from kriss.config import Setting, Settings, defaults, described, read_toml, type
 from kriss.errors import ConfigError
 from kriss.files import BadRows, read_lines
 
-_PANEL = "Settings"
+PANEL = "Settings"
 _File = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML; options override it.")]
 
 
@@ -105,7 +105,7 @@ def _setting(name: str, hint: Any, setting: Setting, shown: Mapping[str, Any]) -
         help=setting.help,
         metavar=metavar,
         show_default=default not in ("", [], None),
-        rich_help_panel=_PANEL,
+        rich_help_panel=PANEL,
     )
     return _parameter(name, Annotated[kind, option], default)
 

@@ -58,13 +58,13 @@ def train(
     chosen = from_mapping(RerankConfig, values, "kriss rerank train")
     check(chosen)
     need_training("training", "accelerate", "matplotlib", "onnx", "onnxscript")
-    from kriss.cli.train_progress import TrainProgress
+    from kriss.cli.console import Display
     from kriss.link.linker import Linker
     from kriss.rerank.run import train_reranker
 
     opened = Linker.load(linker, threads=threads)
     labeled = _labeled(gold, data, opened) if gold else []
-    with TrainProgress() as progress:
+    with Display("preparing") as progress:
         report = train_reranker(
             chosen, opened, mentions, out, gold=labeled, resume=resume, force=force, progress=progress
         )

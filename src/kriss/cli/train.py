@@ -49,11 +49,11 @@ def run(
     """Train an encoder. On several GPUs: torchrun --nproc-per-node 8 --no-python kriss train ..."""
     chosen = _config(preset, config, settings, {"model": model, "steps": steps, "seed": seed})
     need_training("training", "accelerate", "matplotlib")
-    from kriss.cli.train_progress import TrainProgress
+    from kriss.cli.console import Display
     from kriss.ontology import Ontology
     from kriss.train.run import train
 
-    with TrainProgress() as progress:
+    with Display("preparing") as progress:
         report = train(chosen, Ontology.load(ontology), mentions, out, resume=resume, force=force, progress=progress)
     if report is None:  # one process of several, and not the first
         return

@@ -24,6 +24,7 @@ class IndexConfig(Settings):
         tuple[Split, ...],
         Setting(
             "Which mined mentions may be prototypes: prototypes, and train once training is done. Repeatable.",
+            "SPLIT",
             flag="--split",
         ),
     ] = ("prototypes",)
