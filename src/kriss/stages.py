@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from kriss.config import changed
 
 if TYPE_CHECKING:
-    from kriss.documents.write import Linked
+    from kriss.documents.format import Linked
     from kriss.evaluate.report import Result
     from kriss.index.config import IndexConfig
     from kriss.link.build import IndexReport
@@ -157,8 +157,8 @@ def evaluate(
     error apart, `train` is gold that tells seen entities, `against` are predictions of other systems.
     """
     from kriss.artifacts import check_target
+    from kriss.documents.read import gold as read_gold
     from kriss.errors import ConfigError
-    from kriss.evaluate.datasets import gold as read_gold
     from kriss.evaluate.gold import gold_mentions, unlinked
     from kriss.evaluate.knowledge import Knowledge
     from kriss.evaluate.predictions import read_predictions
@@ -198,14 +198,14 @@ def _titles(files: Sequence[Path]) -> list[str]:
 
 
 def _documents(given: Where | Iterable[Where | Document]) -> Iterator[Document]:
-    from kriss.documents.marked import read_annotated
+    from kriss.documents.read import read
     from kriss.records import Document
 
     for one in [given] if isinstance(given, str | PathLike) else given:
         if isinstance(one, Document):
             yield one
         else:
-            yield from read_annotated(_paths(one))
+            yield from read(_paths(one))
 
 
 def _ontology(given: Ontology | Where) -> Ontology:
