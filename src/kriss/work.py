@@ -26,7 +26,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -251,7 +251,7 @@ def serve() -> None:
         lost = f"a worker died (out of memory?); with fewer --workers, {_GOES_ON}"
         answer(future.result() if error is None else KrissError(lost))
 
-    with suppress(EOFError):
+    with suppress(EOFError, BrokenExecutor):  # the parent is gone, or a worker, which the others' answers tell
         job, folder, workers = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our own parent
         _write = _attempt(job.open, folder)
         answer(_write if isinstance(_write, Exception) else "ready")
