@@ -17,7 +17,9 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from kriss.evaluate.svg import WIDTH, Bar, Series, bar_chart, escaped, line_chart, swatch
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script, `benchmarks` is not found by itself
+
+from benchmarks.svg import WIDTH, Bar, Series, bar_chart, escaped, line_chart, swatch
 
 CORPORA = {
     "ncbi-disease": "NCBI-disease",

@@ -17,10 +17,10 @@ from kriss.documents.read import gold
 from kriss.errors import KrissError
 from kriss.evaluate.gold import GoldMention, gold_mentions, unlinked
 from kriss.evaluate.knowledge import Knowledge
+from kriss.evaluate.metrics import percent
 from kriss.evaluate.predictions import read_predictions
 from kriss.evaluate.report import Comparison, markdown_table, sentence
 from kriss.evaluate.score import Evaluation, Row, compare, evaluate
-from kriss.evaluate.svg import percent
 
 CORPORA = {
     "ncbi-disease": "medic",

@@ -30,6 +30,7 @@ from kriss.evaluate.metrics import (
     difference,
     expected,
     intervals,
+    percent,
     rank,
     recall_at,
     reliability,
@@ -37,7 +38,6 @@ from kriss.evaluate.metrics import (
 )
 from kriss.evaluate.predictions import Prediction, Scored, read_predictions, write_predictions
 from kriss.evaluate.score import Evaluation, compare, evaluate
-from kriss.evaluate.svg import percent
 from kriss.names import folded
 from kriss.ontology import Ontology
 from kriss.records import Document, Evidence, Span

@@ -17,14 +17,14 @@ from xml.etree import ElementTree
 import pytest
 
 from kriss.errors import ExistsError
-from kriss.evaluate import html_errors
+from kriss.evaluate import html
 from kriss.evaluate.gold import GoldMention, Key
 from kriss.evaluate.html import write_html
 from kriss.evaluate.kinds import kind_of
 from kriss.evaluate.knowledge import Knowledge
+from kriss.evaluate.metrics import percent
 from kriss.evaluate.predictions import Prediction, Scored
 from kriss.evaluate.score import DEPTHS, Evaluation, evaluate
-from kriss.evaluate.svg import Bar, Series, bar_chart, escaped, line_chart, percent
 from tests.conftest import build, write_jsonl
 
 EVIL = '<script>alert("1")</script>\'&amp;'
@@ -244,8 +244,8 @@ def test_no_answer_and_no_prediction_are_said(page: Node) -> None:
 def test_a_list_that_is_cut_says_so_and_keeps_some_of_each_kind(
     tmp_path: Path, evaluation: Evaluation, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kinds = html_errors.errors_by_kind(evaluation, knowledge)
-    monkeypatch.setattr(html_errors, "MOST", len(kinds))
+    kinds = html.errors_by_kind(evaluation, knowledge)
+    monkeypatch.setattr(html, "MOST", len(kinds))
     write_html(tmp_path / "report.html", "t", evaluation, knowledge)
     page = parse(tmp_path / "report.html")
     assert f"{len(kinds)} of the 9 errors are listed" in page.text
@@ -254,25 +254,12 @@ def test_a_list_that_is_cut_says_so_and_keeps_some_of_each_kind(
     assert "Only the 1 most frequent are listed." in page.one("details", id="kind-too-general").text
 
 
-def test_text_that_takes_many_bytes_is_cut_earlier(
-    evaluation: Evaluation, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kinds = html_errors.errors_by_kind(evaluation, knowledge)
-    whole, shown = html_errors.error_list(kinds, knowledge)
-    assert shown == 9
-    monkeypatch.setattr(html_errors, "BUDGET", len(whole.encode()) * 2 // 3)
-    part, shown = html_errors.error_list(kinds, knowledge)
-    assert 0 < shown < 9
-    assert len(part.encode()) <= html_errors.BUDGET
-    assert part.count("<li>") == shown
-
-
 @pytest.mark.parametrize(
     ("sizes", "most", "shares"),
     [([5, 1, 9], 100, [5, 1, 9]), ([10, 2, 30], 12, [5, 2, 5]), ([7, 7], 5, [2, 3]), ([4], 3, [3]), ([], 3, [])],
 )
 def test_small_kinds_are_whole_and_large_ones_share_the_rest(sizes: list[int], most: int, shares: list[int]) -> None:
-    assert html_errors._shares(sizes, most) == shares
+    assert html._shares(sizes, most) == shares
 
 
 # --- safety -------------------------------------------------------------------------------------
@@ -328,65 +315,26 @@ def test_a_report_is_not_replaced_unasked(tmp_path: Path, evaluation: Evaluation
 # --- plots --------------------------------------------------------------------------------------
 
 
-def test_plots_are_well_formed(tmp_path: Path, page: Node) -> None:
+def test_plots_are_well_formed_and_as_long_as_their_figures(tmp_path: Path, page: Node, evaluation: Evaluation) -> None:
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     plots = [ElementTree.fromstring(found) for found in re.findall(r"<svg.*?</svg>", text, re.DOTALL)]
-    assert [plot.get("role") for plot in plots].count("img") == 3
-    assert all(plot.get("aria-label") for plot in plots if plot.get("role") == "img")
-    curves, *_ = (plot for plot in plots if plot.get("role"))
-    assert len(curves.findall(".//polyline")) == 2
+    [curves] = [plot for plot in plots if plot.get("role") == "img"]
+    points = [str(line.get("points")).split() for line in curves.findall(".//polyline")]
+    assert len(points) == 2
+    heights = [float(point.split(",")[1]) for point in points[0]]
+    labels = {str(one.text): float(str(one.get("y"))) - 4 for one in curves.findall("text[@text-anchor='end']")}
+    per_point = (labels["20"] - labels["100"]) / 80
+    expected = [labels["100"] + per_point * (100 - 100 * share) for _, share in evaluation.curve]
+    assert heights == pytest.approx(expected, abs=0.05)
     assert [one.text for one in page.one("ul", **{"class": "legend"}).all("bdi")] == [f"title {EVIL}", f"other {EVIL}"]
+    bars = [float(str(plot.findall("rect")[0].get("width"))) for plot in plots if plot is not curves]
+    assert bars == pytest.approx([10.0, 10.0, *(100 * row.strict for row in evaluation.rows)], abs=0.01)
 
 
-def test_points_lie_where_their_figures_are() -> None:
-    # from 1 to 4 by doubling, so 2 is half way; from 20 to 60 percent, in lines 10 apart
-    series = Series("one", ((1, 0.25), (2, 0.45), (4, 0.55)), 0.25)
-    plot = ElementTree.fromstring(line_chart([series], title="t", across="k", up="R"))
-    line = plot.find(".//polyline")
-    assert line is not None
-    points = [tuple(map(float, pair.split(","))) for pair in str(line.get("points")).split()]
-    (x1, y1), (x2, y2), (x3, y3) = points
-    assert x2 - x1 == pytest.approx(x3 - x2, abs=0.02)
-    assert (y1 - y2) / (y2 - y3) == pytest.approx(2, abs=0.01)
-    level = plot.find(".//line[@class='level']")
-    assert level is not None
-    assert float(str(level.get("y1"))) == float(str(level.get("y2"))) == pytest.approx(y1, abs=0.01)
-    labels = {str(one.text): float(str(one.get("y"))) - 4 for one in plot.findall("text") if not one.get("transform")}
-    per_point = (labels["30"] - labels["50"]) / 20
-    assert y2 == pytest.approx(labels["50"] + 5 * per_point, abs=0.02)
-
-
-def test_bars_are_as_long_as_their_figures() -> None:
-    bars = [Bar("all", 0.8, 0.7, 0.9, "12"), Bar("half", 0.4, math.nan, math.nan), Bar("none", 0.0, 0.0, 0.0)]
-    plot = ElementTree.fromstring(bar_chart(bars, title="t", note="mentions"))
-    wide = [float(str(one.get("width"))) for one in plot.findall(".//rect")]
-    assert wide[0] == pytest.approx(2 * wide[1], abs=0.02)
-    assert wide[2] == 0
-    left = float(str(plot.findall(".//rect")[0].get("x")))
-    first, last = plot.findall(".//line[@class='interval']")
-    ends = [(float(str(first.get(name))) - left) / (wide[0] / 0.8) for name in ("x1", "x2")]
-    assert ends == pytest.approx([0.7, 0.9], abs=0.001)
-    assert last.get("x1") == last.get("x2")
-    assert "80.0" in [one.text for one in plot.findall(".//text")]
-
-
-@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_level_figures_are_drawn_too(share: float) -> None:
-    text = line_chart([Series("flat", ((1, share), (64, share)), share)], title="t", across="k", up="R")
-    heights = {float(pair.split(",")[1]) for pair in re.findall(r"[\d.]+,[\d.]+", text)}
-    assert len(heights) == 1
-    assert 0 <= heights.pop() <= 250
-
-
-def test_long_labels_are_cut_and_whole_in_their_title() -> None:
-    name = "type " + "漢" * 40
-    plot = ElementTree.fromstring(bar_chart([Bar(name, 0.5, 0.4, 0.6)], title="t", note=EVIL))
-    title = plot.find(".//title")
-    assert title is not None
-    assert title.text == name
-    assert any(str(one.text).endswith("漢…") for one in plot.findall(".//text"))
-    assert EVIL in [one.text for one in plot.findall(".//text")]
-
-
-def test_escaping_leaves_nothing_that_opens_or_closes() -> None:
-    assert not set("<>\"'\x00\x1f\x7f\ud800") & set(escaped("<>\"'\x00\x1f\x7f\ud800"))
+def test_probabilities_stand_beside_how_often_they_are_right(tmp_path: Path, knowledge: Knowledge) -> None:
+    mention = GoldMention("a", 0, 6, "cancer", ("D1",))
+    prediction = Prediction("a", 0, 6, ("D1",), (Scored("D1"),), probability=0.75)
+    write_html(tmp_path / "p.html", "t", evaluate([mention], {mention.key: prediction}, knowledge), knowledge)
+    page = parse(tmp_path / "p.html")
+    assert table(page, "Right by probability")[1] == ["75.0", "100.0", "1"]
+    assert "expected calibration error0.250" in page.text

@@ -1,31 +1,99 @@
-"""The report of an evaluation as one HTML file: figures, plots and every kind of error, to be sent to anybody.
+"""The report of an evaluation as one HTML file: figures, a curve and every kind of error, to be sent to anybody.
 
 Nothing is loaded from elsewhere, and a policy in the page forbids it, as it forbids every script but its own: text of
-corpora and systems is shown and never run. Without scripts the page is whole; they only add the filter.
+corpora and systems is shown and never run. Without scripts the page is whole; they only add the filter. The page is
+`report.html`, a template; what it shows is prepared here.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
-from math import isnan
 from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
 
 from kriss.documents.write import output
-from kriss.evaluate.html_errors import KindOfErrors, error_list, errors_by_kind
-from kriss.evaluate.kinds import KINDS
+from kriss.evaluate.gold import SHOWN
+from kriss.evaluate.kinds import KINDS, kind_of
 from kriss.evaluate.knowledge import Knowledge
-from kriss.evaluate.score import DEPTHS, Evaluation, Row
-from kriss.evaluate.svg import Bar, Series, bar_chart, escaped, line_chart, percent, swatch
+from kriss.evaluate.metrics import calibration_error, percent
+from kriss.evaluate.predictions import Scored
+from kriss.evaluate.score import DEPTHS, Evaluation, Outcome, Row
+from kriss.names import folded
+
+MOST = 4000
+"""Errors that one page lists."""
+_LONGEST = 300
+_MARKED = re.compile(r"\[\[(.+?)\]\]", re.DOTALL)
+_UNFIT = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What HTML cannot hold."""
+_MARKERS = "●■▲◆▼✚"
+_TOP, _BOTTOM, _LEFT, _RIGHT = 10, 200, 42, 350
 
 System = tuple[str, Evaluation]
-_PROTOTYPES = " prototypes"
-_COUNTED = (
-    "Every mention with a gold id counts, also where the ontology lacks that id. Right is one answer that is a gold "
-    "id; no link, no prediction and a tie left unbroken count as wrong."
-)
+
+
+@dataclass(frozen=True, slots=True)
+class KindOfErrors:
+    """All errors of one kind, grouped by what was confused with what."""
+
+    name: str
+    groups: tuple[tuple[Outcome, ...], ...]
+    """The most frequent confusion first."""
+    shown: int = 0
+    """How many of them are listed."""
+
+    @property
+    def count(self) -> int:
+        """How many errors there are of this kind."""
+        return sum(map(len, self.groups))
+
+    def listed(self) -> list[tuple[int, tuple[Outcome, ...]]]:
+        """Return the groups as far as they are listed, each with its whole size."""
+        found, left = [], self.shown
+        for group in self.groups:
+            if left <= 0:
+                break
+            found.append((len(group), group[:left]))
+            left -= len(group)
+        return found
+
+
+def errors_by_kind(evaluation: Evaluation, knowledge: Knowledge) -> list[KindOfErrors]:
+    """Return the errors, most frequent kinds first, so that the eye falls on what matters most."""
+    found: dict[str, dict[tuple[str, tuple[str, ...]], list[Outcome]]] = {kind: {} for kind in KINDS}
+    for outcome in evaluation.outcomes:
+        kind = kind_of(outcome, knowledge)
+        if kind is not None:
+            given = outcome.prediction.entities if outcome.prediction else ()
+            found[kind].setdefault((folded(outcome.mention.surface), given), []).append(outcome)
+    kinds = [(kind, _largest_first(groups)) for kind, groups in found.items() if groups]
+    kinds.sort(key=lambda one: -sum(map(len, one[1])))
+    sizes = [sum(map(len, groups)) for _, groups in kinds]
+    return [KindOfErrors(*one, share) for one, share in zip(kinds, _shares(sizes, MOST), strict=True)]
+
+
+def _largest_first(groups: Mapping[tuple[str, tuple[str, ...]], list[Outcome]]) -> tuple[tuple[Outcome, ...], ...]:
+    ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+    return tuple(tuple(outcomes) for _, outcomes in ordered)
+
+
+def _shares(sizes: Sequence[int], most: int) -> list[int]:
+    """Share out what may be shown: small kinds are shown whole, and large ones take the rest in equal parts."""
+    shares = [0] * len(sizes)
+    waiting = sorted(range(len(sizes)), key=lambda number: sizes[number])
+    for place, number in enumerate(waiting):
+        shares[number] = min(sizes[number], most // (len(waiting) - place))
+        most -= shares[number]
+    return shares
 
 
 def write_html(
@@ -39,195 +107,92 @@ def write_html(
     force: bool = False,
 ) -> None:
     """Write the report; `others` are systems that the first is plotted against."""
+    folder = files("kriss.evaluate")
+    template, style, script = ((folder / f"report.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
+    page = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=_fit)
+    page.filters |= {"percent": percent, "interval": _interval, "cut": _cut, "marked": _marked}
+    page.tests["finite"] = lambda score: score is not None and math.isfinite(score)
     systems = [(title, evaluation), *others]
-    kinds = errors_by_kind(evaluation, knowledge)
-    body = [
-        _headline(title, evaluation, protocol),
-        _systems(systems) if others else "",
-        _slices(evaluation),
-        _plots(systems),
-        _kinds(kinds, len(evaluation.outcomes)),
-        _errors(kinds, knowledge),
-    ]
-    with output(path, force=force) as stream:
-        stream.write(_page(title, "\n".join(filter(None, body))))
-
-
-def _page(title: str, body: str) -> str:
-    style, script = ((files("kriss.evaluate") / name).read_text("utf-8") for name in ("report.css", "report.js"))
-    policy = f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; base-uri 'none'"
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}; form-action \'none\'">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{escaped(title)}</title>\n<style>{style}</style>\n</head>\n"
-        f"<body>\n<main>\n{body}\n</main>\n<script>{script}</script>\n</body>\n</html>\n"
+    shown = page.from_string(template).stream(
+        title=title,
+        evaluation=evaluation,
+        knowledge=knowledge,
+        protocol=protocol,
+        systems=systems,
+        ties=any(outcome.tied for _, one in systems for outcome in one.outcomes),
+        documents=len({outcome.mention.document for outcome in evaluation.outcomes}),
+        wrong=sum(not outcome.strict for outcome in evaluation.outcomes),
+        calibration_error=calibration_error,
+        kinds=errors_by_kind(evaluation, knowledge),
+        KINDS=KINDS,
+        DEPTHS=DEPTHS,
+        SHOWN=SHOWN,
+        markers=_MARKERS,
+        curve=_curve(systems),
+        spoke=_spoke,
+        place=_place,
+        style=Markup(style),  # noqa: S704 - our own files
+        script=Markup(script),  # noqa: S704
+        digests={"style": _digest(style), "script": _digest(script)},
     )
+    with output(path, force=force) as stream:
+        for part in shown:
+            stream.write(part)
+
+
+def _fit(value: Any) -> Any:  # noqa: ANN401 - whatever stands in the template
+    """Replace what HTML cannot hold; jinja2 escapes the rest."""
+    return _UNFIT.sub("\ufffd", value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _digest(text: str) -> str:
     return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
 
 
-# --- figures ------------------------------------------------------------------------------------
-
-
-def _headline(title: str, evaluation: Evaluation, protocol: Sequence[str]) -> str:
-    row = evaluation.overall
-    documents = len({outcome.mention.document for outcome in evaluation.outcomes})
-    facts = [
-        ("mentions", f"{row.mentions:,}"),
-        ("documents", f"{documents:,}"),
-        ("wrong", f"{sum(not outcome.strict for outcome in evaluation.outcomes):,}"),
-        ("without a prediction", f"{len(evaluation.missing):,}"),
-        ("gold ids mapped to the ontology's", f"{evaluation.mapped:,}"),
-    ]
-    if evaluation.surplus:
-        facts.append(("predictions passed over, as gold has no such mention", f"{evaluation.surplus:,}"))
-    shown = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
-    lines = "".join(f"<li><bdi>{escaped(line)}</bdi></li>" for line in protocol)
-    return (
-        f'<header>\n<h1><bdi>{escaped(title)}</bdi></h1>\n<p class="headline"><strong>{percent(row.strict)}%</strong> '
-        f'<span>strict accuracy<br><span class="whole">95% interval {_interval(row)}</span></span></p>\n'
-        f'<dl class="facts">{shown}</dl>\n<p class="muted">{_COUNTED}</p>\n'
-        + (f'<h2>Protocol</h2>\n<ul class="protocol">{lines}</ul>\n' if lines else "")
-        + "</header>"
-    )
-
-
-def _systems(systems: Sequence[System]) -> str:
-    rows = [(f"<bdi>{escaped(name)}</bdi>", one.overall) for name, one in systems]
-    return (
-        "<section>\n<h2>Systems</h2>\n"
-        + _table("Systems on all mentions", "system", rows, _ties(systems))
-        + "</section>"
-    )
-
-
-def _slices(evaluation: Evaluation) -> str:
-    rows = [(f"<bdi>{escaped(row.name)}</bdi> <small>{escaped(row.meaning)}</small>", row) for row in evaluation.rows]
-    ties = _ties([("", evaluation)])
-    note = " Ties at random: the mean over all ways to break ties." if ties else ""
-    return (
-        "<section>\n<h2>Slices</h2>\n<p>Percent of a slice's mentions; intervals of 95% draw whole documents. Lenient "
-        "is inflated: any entity that owns the predicted name may be gold. R@k: gold is among the first k candidates."
-        f"{note}</p>\n" + _table("Accuracy by slice", "slice", rows, ties) + "</section>"
-    )
-
-
-def _ties(systems: Iterable[System]) -> bool:
-    return any(outcome.tied for _, one in systems for outcome in one.outcomes)
-
-
-def _table(caption: str, first: str, rows: Sequence[tuple[str, Row]], ties: bool) -> str:
-    """Return a table of rows with heads that are HTML; what breaking ties would give stands in it if there are any."""
-    columns = ["mentions", "strict", "95%&nbsp;interval", *["ties at random"] * ties, "lenient (inflated)"]
-    columns += [f"R@{depth}" for depth in DEPTHS]
-    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
-    body = []
-    for name, row in rows:
-        shares = [*[row.expected] * ties, row.lenient, *row.recall]
-        cells = [f"{row.mentions:,}", f"<strong>{percent(row.strict)}</strong>", _interval(row), *map(percent, shares)]
-        body.append(f'<tr><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>\n')
-    return _scrolling(
-        caption, f'<thead><tr><th scope="col">{first}</th>{head}</tr></thead>\n<tbody>\n{"".join(body)}</tbody>'
-    )
-
-
-def _scrolling(caption: str, rows: str) -> str:
-    """Return a table in a box that scrolls by itself, by keys too, where the window is narrow."""
-    return (
-        f'<div class="wide" role="region" aria-label="{caption}" tabindex="0">\n'
-        f"<table>\n<caption>{caption}</caption>\n{rows}\n</table>\n</div>\n"
-    )
-
-
 def _interval(row: Row) -> str:
-    return "–" if isnan(row.low) else f"{percent(row.low)} – {percent(row.high)}"
+    return "–" if math.isnan(row.low) else f"{percent(row.low)} – {percent(row.high)}"
 
 
-# --- plots --------------------------------------------------------------------------------------
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 
 
-def _plots(systems: Sequence[System]) -> str:
-    rows = systems[0][1].rows
-    by_prototypes = [row for row in rows if row.name.endswith(_PROTOTYPES)]
-    by_slice = [row for row in rows if row not in by_prototypes]
-    parts = [_curves(systems), _bars("Strict accuracy by slice", by_slice)]
-    if by_prototypes:
-        parts.append(_bars("Strict accuracy by number of prototypes", by_prototypes))
-    return f'<section>\n<h2>Plots</h2>\n<div class="plots">\n{"".join(parts)}</div>\n</section>'
+def _marked(text: str) -> list[str]:
+    """Split evidence at the double brackets around what matched: every second part is what matched."""
+    return _MARKED.split(_cut(text))
 
 
-def _curves(systems: Sequence[System]) -> str:
-    series = [Series(name, one.curve, one.overall.strict) for name, one in systems]
-    title = "Accuracy by k"
-    legend = "".join(
-        f"<li>{swatch(number)} <span><bdi>{escaped(name)}</bdi>, strict {percent(one.overall.strict)}</span></li>"
-        for number, (name, one) in enumerate(systems)
-    )
-    head = "".join(f'<th scope="col">{k}</th>' for k, _ in series[0].points)
-    rows = "".join(
-        f'<tr><th scope="row"><bdi>{escaped(one.name)}</bdi></th>'
-        + "".join(f"<td>{percent(share)}</td>" for _, share in one.points)
-        + "</tr>\n"
-        for one in series
-    )
-    table = f'<thead><tr><th scope="col">k</th>{head}</tr></thead>\n<tbody>\n{rows}</tbody>'
-    return (
-        f"<figure>\n<figcaption>{title} <small>How right a perfect choice among the first k candidates would be. "
-        "Dashed: strict accuracy.</small></figcaption>\n"
-        + line_chart(series, title=f"{title}, as a curve", across="k, candidates looked at", up="R@k, %")
-        + f'\n<ul class="legend">{legend}</ul>\n<details><summary>Figures of the plot</summary>\n'
-        + _scrolling(title, table)
-        + "</details>\n</figure>\n"
-    )
+def _spoke(outcome: Outcome) -> Scored | None:
+    """Return what spoke for the answer; where there is none, the candidate that came nearest to be one."""
+    if outcome.prediction is None or not outcome.prediction.candidates:
+        return None
+    answer, candidates = outcome.prediction.entities, outcome.prediction.candidates
+    return next((one for one in candidates if one.entity in answer), candidates[0])
 
 
-def _bars(title: str, rows: Sequence[Row]) -> str:
-    bars = [Bar(row.name.removesuffix(_PROTOTYPES), row.strict, row.low, row.high, f"{row.mentions:,}") for row in rows]
-    chart = bar_chart(bars, title=f"{title}, as bars with 95% intervals", note="mentions")
-    of = "by mined mentions of the gold entity in the linker" if rows[0].name.endswith(_PROTOTYPES) else "of each slice"
-    return (
-        f"<figure>\n<figcaption>{title} <small>Percent right, {of}; lines are 95% intervals.</small></figcaption>\n"
-        f"{chart}\n</figure>\n"
-    )
+def _place(outcome: Outcome) -> tuple[int, Scored | None]:
+    """Return how many entities are candidates, and that which is gold, if any is."""
+    candidates = outcome.prediction.candidates if outcome.prediction else ()
+    distinct = list(dict.fromkeys(one.entity for one in candidates))
+    gold = distinct[outcome.rank - 1] if outcome.rank else None
+    return len(distinct), next((one for one in candidates if one.entity == gold), None)
 
 
-# --- errors -------------------------------------------------------------------------------------
+def _curve(systems: Sequence[System]) -> dict[str, Any]:
+    """Return where the curves of R@k lie in the plot; k grows by doubling, and the share need not begin at 0."""
+    low = math.floor(10 * min(one.curve[0][1] for _, one in systems)) / 10
+    low = min(low, 0.9)
+    most = systems[0][1].curve[-1][0]
 
+    def x(k: float) -> float:
+        return round(_LEFT + math.log2(k) / math.log2(most) * (_RIGHT - _LEFT), 2)
 
-def _kinds(kinds: Sequence[KindOfErrors], mentions: int) -> str:
-    wrong = sum(kind.count for kind in kinds)
-    if not wrong:
-        return "<section>\n<h2>Errors</h2>\n<p>There are none.</p>\n</section>"
-    rows = "".join(
-        f'<tr><th scope="row"><a href="#{kind.anchor}">{kind.name}</a> <small>{KINDS[kind.name]}</small></th>'
-        f"<td>{kind.count:,}</td><td>{percent(kind.count / wrong)}</td><td>{percent(kind.count / mentions)}</td>"
-        "</tr>\n"
-        for kind in kinds
-    )
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("kind", "errors", "% of errors", "% of mentions"))
-    return (
-        f"<section>\n<h2>Kinds of error</h2>\n<p>{wrong:,} of {mentions:,} mentions are wrong; each counts under the "
-        "first kind that fits it.</p>\n"
-        + _scrolling("Errors by kind", f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>")
-        + "</section>"
-    )
+    def y(share: float) -> float:
+        return round(_BOTTOM - (share - low) / (1 - low) * (_BOTTOM - _TOP), 2)
 
-
-def _errors(kinds: Sequence[KindOfErrors], knowledge: Knowledge) -> str:
-    if not kinds:
-        return ""
-    wrong = sum(kind.count for kind in kinds)
-    listed, shown = error_list(kinds, knowledge)
-    cut = f"{shown:,} of the {wrong:,} errors are listed" if shown < wrong else f"All {wrong:,} errors are listed"
-    options = "".join(f'<option value="{kind.name}">{kind.name} ({kind.count:,})</option>' for kind in kinds)
-    return (
-        f"<section>\n<h2>Errors</h2>\n<p>{cut}, by kind, the most frequent confusion first.</p>\n"
-        '<form id="filter" hidden>\n<label>Kind <select id="filter-kind"><option value="">all kinds</option>'
-        f'{options}</select></label>\n<label>Text <input id="filter-text" type="search" '
-        'placeholder="a name, an id, a document"></label>\n<output id="filter-count" aria-live="polite"></output>\n'
-        f"</form>\n{listed}</section>"
-    )
+    return {
+        "lines": [[(x(k), y(share)) for k, share in one.curve] for _, one in systems],
+        "across": [(x(2**power), 2**power) for power in range(int(math.log2(most)) + 1)],
+        "up": [(y(tenth / 10), 10 * tenth) for tenth in range(round(10 * low), 11)],
+        "box": (_LEFT, _TOP, _RIGHT, _BOTTOM),
+    }

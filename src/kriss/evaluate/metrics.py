@@ -6,6 +6,7 @@ mentions, are drawn anew for an interval and change sides in a test.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,15 @@ SWAPS = 10_000
 BINS = 10
 """Bins of probability, of equal width."""
 _AT_ONCE = 50
+
+
+def percent(share: float) -> str:
+    """Return a share as tables show it.
+
+    >>> percent(0.12345), percent(float("nan"))
+    ('12.3', '–')
+    """
+    return "–" if math.isnan(share) else f"{100 * share:.1f}"
 
 
 def strict(answer: Sequence[str], gold: Collection[str]) -> float:

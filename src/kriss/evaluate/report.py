@@ -16,9 +16,8 @@ from kriss.artifacts import create, describe_inputs
 from kriss.evaluate.html import write_html
 from kriss.evaluate.kinds import KINDS, kind_of
 from kriss.evaluate.knowledge import Knowledge
-from kriss.evaluate.metrics import BINS, Difference, calibration_error
+from kriss.evaluate.metrics import BINS, Difference, calibration_error, percent
 from kriss.evaluate.score import DEPTHS, Evaluation, Row
-from kriss.evaluate.svg import percent
 
 MARKDOWN, CSV, JSON, HTML = "table.md", "table.csv", "scores.json", "report.html"
 _SHOWN = 1000
