@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from kriss.documents.corpora.clinical import N2c2, ShareClef
-from kriss.documents.corpora.files import Corpus, candidates
+from kriss.documents.corpora.files import Corpus, PubTatorFiles, candidates
 from kriss.documents.corpora.medmentions import MedMentions
-from kriss.documents.corpora.pubtator import PubTatorFiles
 from kriss.documents.corpora.statistics import without_repeats
 from kriss.errors import ConfigError, InputError
 from kriss.records import Document
@@ -50,7 +49,7 @@ class Dataset:
     """Its folder in `gold` of the data folder, or in the data folder itself."""
     corpus: Corpus
     types: tuple[str, ...] = ()
-    """The types of mentions that are kept; none for all."""
+    """The types of mentions that are kept; none for all. A document without such mentions stays, without mentions."""
     also: tuple[str, ...] = ()
     """Further names that the folder may have."""
     paper: Paper | None = None
@@ -63,6 +62,11 @@ class Dataset:
             for split in self.corpus.splits(folder):
                 places.setdefault(split, folder)
         return {split: places[split] for split in self.splits if split in places}
+
+    def of_types(self, document: Document) -> Document:
+        """Return the document with the mentions that are kept."""
+        kept = tuple(span for span in document.spans if not self.types or span.type in self.types)
+        return replace(document, spans=kept)
 
 
 def data_folder(data: Path | None) -> Path | None:
@@ -87,7 +91,7 @@ def read_splits(name: str, splits: Sequence[str], data: Path) -> dict[str, list[
     read: dict[str, list[Document]] = {}
     for folder in dict.fromkeys(places[split] for split in splits):
         read |= dataset.corpus.read(folder, [split for split in splits if places[split] == folder])
-    return read
+    return {split: list(map(dataset.of_types, found)) for split, found in read.items()}
 
 
 def load(name: str, split: str, data: Path) -> list[Document]:
@@ -112,16 +116,9 @@ def check_split(dataset: Dataset, split: str) -> None:
 _ALL = ("train", "dev", "test")
 _MESH = "MeSH"
 _UMLS = "UMLS (2017AA)"
-_NCBI_FILES = {
-    "train": "NCBItrainset_corpus.txt",
-    "dev": "NCBIdevelopset_corpus.txt",
-    "test": "NCBItestset_corpus.txt",
-}
-_CDR_FILES = {
-    "train": "CDR_TrainingSet.PubTator.txt",
-    "dev": "CDR_DevelopmentSet.PubTator.txt",
-    "test": "CDR_TestSet.PubTator.txt",
-}
+_NCBI_FILES = {split: f"NCBI{split.replace('dev', 'develop')}set_corpus.txt" for split in _ALL}
+_CDR_PARTS = {"train": "Training", "dev": "Development", "test": "Test"}
+_CDR_FILES = {split: f"CDR_{part}Set.PubTator.txt" for split, part in _CDR_PARTS.items()}
 _BIORED_FILES = {split: f"{split.capitalize()}.PubTator" for split in _ALL}
 _CDR = "Free, on registration at BioCreative (biocreative.bioinformatics.udel.edu, corpora, V CDR): CDR_Data.zip."
 _MEDMENTIONS = "Free (CC0): git clone https://github.com/chanzuckerberg/MedMentions into the folder 'medmentions'."
@@ -130,14 +127,12 @@ _CDR_NOTE = "The paper's mentions are the distinct ids of each document, summed;
 
 
 def _biored(name: str, title: str, ontology: str, *types: str) -> Dataset:
-    corpus = PubTatorFiles(_BIORED_FILES, types)
-    return Dataset(name, title, _ALL, ontology, _BIORED, "biored", corpus, types)
+    return Dataset(name, title, _ALL, ontology, _BIORED, "biored", PubTatorFiles(_BIORED_FILES), types)
 
 
 def _bc5cdr(name: str, title: str, kind: str, paper: Paper) -> Dataset:
-    corpus = PubTatorFiles(_CDR_FILES, (kind,))
-    also = ("CDR_Data",)
-    return Dataset(name, title, _ALL, _MESH, _CDR, "bc5cdr", corpus, (kind,), also, paper, _CDR_NOTE)
+    corpus = PubTatorFiles(_CDR_FILES)
+    return Dataset(name, title, _ALL, _MESH, _CDR, "bc5cdr", corpus, (kind,), ("CDR_Data",), paper, _CDR_NOTE)
 
 
 DATASETS: Mapping[str, Dataset] = MappingProxyType(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from kriss.documents.pubtator import PUBTATOR
+from kriss.documents.registry import read_marked
 from kriss.records import Document
 
 
@@ -21,6 +24,26 @@ class Corpus(Protocol):
 
     def wanted(self, split: str) -> str:
         """Say which files make the split, for a user who lacks them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PubTatorFiles:
+    """A benchmark that is a PubTator file a split."""
+
+    files: Mapping[str, str]
+
+    def splits(self, folder: Path) -> tuple[str, ...]:
+        """Return the splits whose file lies below the folder."""
+        return tuple(split for split, name in self.files.items() if below(folder, name))
+
+    def read(self, folder: Path, splits: Sequence[str]) -> dict[str, list[Document]]:
+        """Read the splits."""
+        found = {split: below(folder, self.files[split]) for split in splits}
+        return {split: list(read_marked(path, PUBTATOR)) for split, path in found.items() if path}
+
+    def wanted(self, split: str) -> str:
+        """Return the name of the split's file."""
+        return self.files[split]
 
 
 def below(folder: Path, *names: str) -> Path | None:
@@ -47,11 +70,9 @@ def candidates(data: Path, names: Sequence[str]) -> Iterator[Path]:
     for name in names:
         for root in (data / "gold", data):
             if root.is_dir():
-                yield from sorted(path for path in root.iterdir() if _same(path.name, name) and path.is_dir())
-
-
-def _same(one: str, other: str) -> bool:
-    return _letters(one) == _letters(other)
+                yield from sorted(
+                    path for path in root.iterdir() if _letters(path.name) == _letters(name) and path.is_dir()
+                )
 
 
 def _letters(name: str) -> str:
