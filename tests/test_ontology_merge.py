@@ -83,10 +83,16 @@ def test_one_that_matches_several_of_ours_is_left_out(tmp_path: Path) -> None:
 
 def test_several_of_theirs_may_match_one_of_ours(tmp_path: Path) -> None:
     source = ours(tmp_path, {"id": "D1", "name": "one"})
-    other = theirs(tmp_path, "id: MO:1\nname: uno\nxref: MESH:D1", "id: MO:2\nname: eins\nxref: MESH:D1\nis_a: MO:1")
+    other = theirs(
+        tmp_path,
+        "id: MO:1\nname: uno\nxref: MESH:D1",
+        'id: MO:3\nname: een\nxref: MESH:D1\ndef: "Third." []',
+        'id: MO:2\nname: eins\nxref: MESH:D1\nis_a: MO:1\ndef: "Second." []',
+    )
     found = merged(tmp_path, source, other)
     assert found["D1"].name == "one"
-    assert set(found["D1"].aliases) == {"uno", "eins"}
+    assert found["D1"].definition == "Second."  # of those that have one, the first by id
+    assert set(found["D1"].aliases) == {"uno", "eins", "een"}
     assert found["D1"].parents == ()
 
 
