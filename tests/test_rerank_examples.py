@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kriss.link.linker import Linker
-from kriss.mine.store import open_mentions
 from kriss.names import name_key
 from kriss.rank import decide
 from kriss.rank.queries import Hidden
@@ -36,7 +35,7 @@ def linker(built: Path) -> Linker:
 
 def cases(linker: Linker, split: str = "prototypes", most: int = 2) -> list[Case]:
     """Return mined mentions; those of the split `prototypes` are themselves in the index."""
-    return read_cases(open_mentions(world().mentions, linker.ontology), linker.ontology, split, most, seed=0)
+    return read_cases(world().mentions, linker.ontology, split, most, seed=0)
 
 
 def made(linker: Linker, config: RerankConfig = CONFIG, *, training: bool = True, **more: Any) -> list[Example]:

@@ -22,10 +22,9 @@ from kriss.encoder.export import trace as graph_of
 from kriss.encoder.pairs import Option, PairConfig
 from kriss.encoder.quantize import quantize
 from kriss.errors import ArtifactError, DamagedError, DriftError, ExistsError
-from kriss.mine.store import open_mentions
 from kriss.rank.features import FEATURES
 from kriss.rank.rerank import attach
-from kriss.rank.tune import Case, Weights
+from kriss.rank.tune import Weights
 from kriss.records import Entity, Excerpt
 from kriss.rerank import export
 from kriss.rerank.config import RerankConfig
@@ -58,8 +57,7 @@ def trained(built: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFact
 
 def dev_mentions(linker: Linker, count: int = 40) -> list[Excerpt]:
     """Return dev mentions in other words than the names of their entities: an exact match is not read."""
-    file = open_mentions(world().mentions, linker.ontology)
-    cases: list[Case] = read_cases(file, linker.ontology, "dev", 3, seed=0)[:count]
+    cases = read_cases(world().mentions, linker.ontology, "dev", 3, seed=0)[:count]
     return [replace(case.excerpt, surface=f"{case.excerpt.surface}x") for case in cases]
 
 

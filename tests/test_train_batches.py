@@ -226,14 +226,14 @@ def test_swapped_queries_are_new_and_documents_of_splits_apart(tiny_model: Path)
     training = {name_key(name) for row in world().ontology.rows() for name in examples.names(row).seen}
     training |= {name_key(m.surface) for step in range(40) for m in batch_of(sampler, step)[1]}
     swapped = dev.queries["swapped"]
-    assert len(swapped.mentions) > 15
-    for mention, gold in zip(swapped.mentions, swapped.gold, strict=True):
+    assert len(swapped) > 15
+    for mention, gold in swapped:
         assert mention.surface in world().ontology.names_at(dev.rows[gold])
         assert name_key(mention.surface) not in training
         assert not mention.masked
-    assert all(mention.masked for mention in dev.queries["masked"].mentions)
+    assert all(mention.masked for mention, _ in dev.queries["masked"])
     assert not {name_key(mention.surface) for mention in dev.prototypes} & {
-        name_key(mention.surface) for mention in swapped.mentions
+        name_key(mention.surface) for mention, _ in swapped
     }
     rows = pq.read_table(world().mentions / "mentions.parquet").to_pylist()
     documents = {
@@ -242,9 +242,9 @@ def test_swapped_queries_are_new_and_documents_of_splits_apart(tiny_model: Path)
     assert all(documents.values())
     assert sum(map(len, documents.values())) == len(set().union(*documents.values()))
     contexts = {split: {row["left"] + row["right"] for row in rows if row["split"] == split} for split in documents}
-    assert {
-        mention.left + mention.right for queries in dev.queries.values() for mention in queries.mentions
-    } <= contexts["dev"]
+    assert {mention.left + mention.right for queries in dev.queries.values() for mention, _ in queries} <= contexts[
+        "dev"
+    ]
     assert {mention.left + mention.right for mention in dev.prototypes} <= contexts["prototypes"]
 
 
@@ -306,7 +306,7 @@ def test_the_dev_score_equals_a_loop_over_eq_4(dev: DevSet, seed: int, width: in
     ]
     for kind, queries in dev.queries.items():
         right = {1: 0, 5: 0}
-        for mention, gold in zip(queries.mentions, queries.gold, strict=True):
+        for mention, gold in queries:
             best = dict.fromkeys(range(len(dev.rows)), float("-inf"))
             c = table.vector(mention)
             for prototype, reference, owner in stored:
@@ -316,7 +316,7 @@ def test_the_dev_score_equals_a_loop_over_eq_4(dev: DevSet, seed: int, width: in
             for top in right:
                 right[top] += not_beaten < top
         for top, count in right.items():
-            assert found.figures[f"{kind}@{top}"] == pytest.approx(count / len(queries.gold))
+            assert found.figures[f"{kind}@{top}"] == pytest.approx(count / len(queries))
 
 
 def test_an_encoder_gone_astray_links_nothing(dev: DevSet) -> None:
@@ -332,7 +332,7 @@ def test_an_encoder_gone_astray_links_nothing(dev: DevSet) -> None:
 def test_the_size_of_the_dev_set_is_as_asked(tiny_model: Path) -> None:
     config, examples, _ = made(tiny_model)
     small = DevSet(examples, world().mentions, replace(config, dev_queries=5, dev_entities=12))
-    assert {kind: len(queries.gold) for kind, queries in small.queries.items()} == {"masked": 5, "swapped": 5}
+    assert {kind: len(queries) for kind, queries in small.queries.items()} == {"masked": 5, "swapped": 5}
     assert len(small.rows) == 12
     assert sorted(set(small.owners.tolist())) == list(range(12))
     assert max(Counter(small.owners.tolist()).values()) == 2

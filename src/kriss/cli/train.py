@@ -96,7 +96,7 @@ def score(
     )
     for kind, asked in dev.queries.items():
         shares = "  ".join(f"top-{top} {score.figures[f'{kind}@{top}']:.3f}" for top in TOP)
-        typer.echo(f"{kind:<8} {len(asked.gold):>6,} queries  {shares}")
+        typer.echo(f"{kind:<8} {len(asked):>6,} queries  {shares}")
     typer.echo(f"against {len(dev.rows):,} entities with {len(dev.prototypes):,} prototypes")
 
 

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from kriss.encoder.pairs import Option
 from kriss.link.given import encodable, storable
 from kriss.link.linker import Linker
-from kriss.mine.store import mentions_of
 from kriss.names import name_key
 from kriss.ontology import Ontology
 from kriss.rank.features import without_names
@@ -30,10 +28,10 @@ from kriss.rank.queries import Hidden, Queries
 from kriss.rank.tune import Case
 from kriss.records import Document, Excerpt, Mention
 from kriss.rerank.config import RerankConfig
+from kriss.train.examples import read_mentions
 
 _BATCH = 256
 """Mentions that the linker is asked about at a time."""
-_TEXT = ["entity", "document", "left", "surface", "right"]
 Progress = Callable[[dict[str, Any]], None]
 
 
@@ -58,17 +56,14 @@ class Example:
         return found
 
 
-def read_cases(file: pq.ParquetFile, ontology: Ontology, split: str, most: int, seed: int) -> list[Case]:
+def read_cases(folder: Path, ontology: Ontology, split: str, most: int, seed: int) -> list[Case]:
     """Read the first `most` mentions of each entity in a split, and put them in a random order."""
-    taken: Counter[str] = Counter()
-    found = []
-    for table in mentions_of(file, [split], _TEXT):
-        for entity, document, *text in zip(*(column.to_pylist() for column in table.columns), strict=True):
-            taken[entity] += 1
-            row = ontology.row_of(entity) if taken[entity] <= most else None
-            if row is not None:
-                found.append(Case(Excerpt(*text), row, document))
-    return shuffled(found, seed)
+    mined = read_mentions(folder, ontology, split, most)
+    counts = zip(mined.rows.tolist(), mined.counts().tolist(), strict=True)
+    numbers = [(row, place, number) for place, (row, count) in enumerate(counts) for number in range(count)]
+    return shuffled(
+        [Case(mined.get(place, number), row, mined.document(place, number)) for row, place, number in numbers], seed
+    )
 
 
 def shuffled(cases: Sequence[Case], seed: int) -> list[Case]:

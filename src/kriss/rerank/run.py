@@ -15,7 +15,6 @@ import torch
 from kriss.artifacts import check_target, open_artifact
 from kriss.errors import InputError
 from kriss.link.linker import Linker
-from kriss.mine.store import open_mentions
 from kriss.rank.rerank import CrossScorer, made_for
 from kriss.rank.tune import Case, tune, usable
 from kriss.records import Excerpt
@@ -110,11 +109,10 @@ class _Splits:
     @classmethod
     def read(cls, config: RerankConfig, linker: Linker, mentions: Path, gold: Sequence[Case]) -> _Splits:
         """Read as many mentions as will be seen; without any to choose by there is an error, before training."""
-        with open_mentions(mentions, linker.ontology) as file:
-            train, dev = (
-                read_cases(file, linker.ontology, split, config.mentions_per_entity, config.seed)
-                for split in ("train", "dev")
-            )
+        train, dev = (
+            read_cases(mentions, linker.ontology, split, config.mentions_per_entity, config.seed)
+            for split in ("train", "dev")
+        )
         count = config.steps * config.batch or len(train)
         judges = usable(linker.prototypes, (dev or train[count:] or train)[: config.dev_queries])
         if not judges:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -44,16 +44,11 @@ class Scorable(Protocol):
         """Return r for each entity."""
 
 
-@dataclass(frozen=True, slots=True)
-class Queries:
-    """Mentions to link, and the place of each one's entity among the candidates."""
-
-    mentions: tuple[Excerpt, ...]
-    gold: tuple[int, ...]
-
-
 class DevSet:
-    """Queries and candidates; the same for every encoder that is scored on it."""
+    """Queries and candidates; the same for every encoder that is scored on it.
+
+    `queries` has by kind mentions to link, each with the place of its entity among the candidates.
+    """
 
     def __init__(
         self, examples: TrainingSet, folder: Path, config: TrainConfig, queries: int = 0, entities: int = 0
@@ -71,18 +66,12 @@ class DevSet:
         self.rows = sorted({*masked, *swapped, *draw.sample(rest, min(room, len(rest)))})
         place = {row: number for number, row in enumerate(self.rows)}
         dev_mention = {int(row): dev.get(number, 0) for number, row in enumerate(dev.rows)}
-        asked_by_kind = {
+        unseen = {row: draw.choice(examples.names(row).unseen) for row in swapped}
+        kinds = {
             "masked": [(replace(dev_mention[row], masked=True), place[row]) for row in masked],
-            "swapped": [
-                (replace(dev_mention[row], surface=draw.choice(examples.names(row).unseen)), place[row])
-                for row in swapped
-            ],
+            "swapped": [(replace(dev_mention[row], surface=unseen[row]), place[row]) for row in swapped],
         }
-        self.queries = {
-            kind: Queries(tuple(m for m, _ in found), tuple(g for _, g in found))
-            for kind, found in asked_by_kind.items()
-            if found
-        }
+        self.queries = {kind: found for kind, found in kinds.items() if found}
         self.prototypes, self.owners = _prototypes(prototypes, self.rows)
         self._references = examples.references(self.rows)
 
@@ -99,7 +88,8 @@ class DevSet:
             stored = stored + encoder.references(self._references)[self.owners]
         figures: dict[str, float] = {}
         for kind, queries in self.queries.items():
-            ranks = _ranks(encoder.mentions(queries.mentions), stored, self.owners, np.array(queries.gold))
+            vectors, gold = encoder.mentions([one for one, _ in queries]), np.array([right for _, right in queries])
+            ranks = _ranks(vectors, stored, self.owners, gold)
             figures |= {f"{kind}@{top}": float(np.mean(ranks < top)) for top in TOP}
         return Score(float(np.mean([figures[f"{kind}@1"] for kind in self.queries])), figures)
 

@@ -26,7 +26,7 @@ from kriss.train.config import TrainConfig
 
 _REMEMBERED = 200_000
 """Entities whose names are kept divided: all that are mined, as a rule; at most 0.2 GB."""
-_TEXT = ["entity", "surface", "left", "right"]
+_TEXT = ["entity", "document", "left", "surface", "right"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class MinedMentions:
             raise ArtifactError(f"a mention is of '{stranger}', which the ontology does not have; mine again")
         entity = np.array(rows, dtype=np.int64)[np.asarray(ids.indices)] if len(table) else np.zeros(0, dtype=np.int64)
         order = np.argsort(entity, kind="stable")
-        self._text = table.select(["left", "surface", "right"]).take(pa.array(order)).combine_chunks()
+        self._text = table.select(_TEXT[1:]).take(pa.array(order)).combine_chunks()
         self.rows, starts = np.unique(entity[order], return_index=True)
         self._bounds = np.append(starts, len(order))
 
@@ -86,6 +86,11 @@ class MinedMentions:
         """Return a mention of the entity at a place of `rows`."""
         row = int(self._bounds[place]) + number
         return Excerpt(*(self._text.column(name)[row].as_py() for name in ("left", "surface", "right")))
+
+    def document(self, place: int, number: int) -> str:
+        """Return the document of a mention."""
+        found: str = self._text.column("document")[int(self._bounds[place]) + number].as_py()
+        return found
 
 
 def read_mentions(
