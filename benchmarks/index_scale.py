@@ -8,8 +8,8 @@ Vectors are synthetic, and lie as those of an encoder do (see synthetic_vectors.
 it); they are written under --work, or those there are used. Each step runs in a process of its own.
 
 Memory is what the searching process has resident after all queries, from /proc: RSS, which has every
-page of the mapped index that was touched, and PSS, which divides what others map too; the page cache
-that the exact vectors are read through is the system's and in neither. Recall is against the rows that
+page of the mapped index that was touched, and PSS, which divides what others map too; pages of the exact
+vectors of an ivf index are handed back at once and in neither. Recall is against the rows that
 the flat index finds, and tells how much of the exact best 64 was found; a query is a mention. The
 speed of both is by batches of 64 with all cores, and for one query at a time; processor time is told
 too, for it holds on a machine that does other work.
@@ -138,7 +138,7 @@ def step_filters(argument: dict[str, Any]) -> dict[str, Any]:
     queries = np.load(folder / "queries.npy")[:32]
     index = Index.open(Path(argument["index"]))
     draw, answer = np.random.default_rng(3), {}
-    side = np.concatenate([block[:, 0].copy() for _, block in index._kept.blocks()])
+    side = np.load(index.folder / "vectors.npy", mmap_mode="r")[:, 0].astype(np.float32)
     for name, share, values in (
         ("50 rows", 50 / len(index), draw.random(len(index))),
         ("1% scattered", 0.01, draw.random(len(index))),
@@ -190,7 +190,7 @@ def sweep(folder: Path) -> list[dict[str, Any]]:
     settings, told = json.loads((folder / "ivf" / "index.json").read_text()), []
     trial = folder / "trial"
     trial.mkdir(exist_ok=True)
-    for name in ("index.faiss", "exact.npy"):
+    for name in ("lists.faiss", "vectors.npy"):
         if not (trial / name).exists():
             (trial / name).symlink_to(folder / "ivf" / name)
     stored = settings["search"]
@@ -218,7 +218,7 @@ def measure(folder: Path, vectors: int, *, reuse: bool, trials: bool) -> tuple[l
     ivf = step("search", folder=str(folder), index=str(folder / "ivf"), out="ivf", batched=BATCHED, single=SINGLE)
     filters = step("filters", folder=str(folder), index=str(folder / "ivf"))
     on_disk = {kind: sum(file.stat().st_size for file in (folder / kind).iterdir()) / 2**20 for kind in ("flat", "ivf")}
-    codes = (folder / "ivf" / "index.faiss").stat().st_size / 2**20
+    codes = (folder / "ivf" / "lists.faiss").stat().st_size / 2**20
     figures = [
         Figure(f"ivf: recall of the exact best {TOP}", share_found(folder, "ivf"), "", 0.97, at_least=True),
         Figure("ivf: open", ivf["open"], "s", 2),

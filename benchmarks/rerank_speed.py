@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from benchmarks.figures import Figure, main_step, report, run_step
 
     from kriss import Linker
-    from kriss.encoder.cross import OnnxCrossEncoder
     from kriss.encoder.pairs import Option
+    from kriss.encoder.session import OnnxCrossEncoder
 else:  # run as a script, its folder is where modules are looked for
     from figures import Figure, main_step, report, run_step
 
@@ -83,7 +83,7 @@ def pairs_of(given: dict[str, Any]) -> tuple[list[Excerpt], list[list[Option]]]:
 def cross_encoder(given: dict[str, Any]) -> OnnxCrossEncoder:
     """Open the re-ranker as a linker does."""
     from kriss.artifacts import open_artifact
-    from kriss.encoder.cross import OnnxCrossEncoder
+    from kriss.encoder.session import OnnxCrossEncoder
     from kriss.rank.rerank import precision_of
 
     artifact = open_artifact(Path(given["reranker"]), "reranker")

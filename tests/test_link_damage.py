@@ -135,7 +135,7 @@ PLAIN: list[tuple[Damage, type[KrissError], str]] = [
     (manifest(facts={}), DamagedError, "has no weight of references"),
     (manifest(config={"precision": "fp4"}), KrissError, "precision"),
     (manifest(config={}), KrissError, "precision"),
-    (truncated("vectors/index.faiss"), DamagedError, r"index\.faiss has \d+ bytes where \d+ were written"),
+    (truncated("vectors/vectors.npy"), DamagedError, r"vectors\.npy has \d+ bytes where \d+ were written"),
     (truncated("prototypes.arrow"), DamagedError, r"prototypes\.arrow has \d+ bytes"),
     (truncated("ontology/entities.arrow"), DamagedError, r"entities\.arrow has \d+ bytes"),
     (missing("references.npy"), DamagedError, r"references\.npy is missing"),
@@ -144,8 +144,8 @@ PLAIN: list[tuple[Damage, type[KrissError], str]] = [
     (missing("encoder/tokenizer.json"), DamagedError, r"tokenizer\.json is missing"),
 ]
 MENDED: list[tuple[Damage, type[KrissError], str]] = [
-    (truncated("vectors/index.faiss"), DamagedError, r"index\.faiss has \d+ bytes where"),
-    (garbage("vectors/index.faiss"), DamagedError, r"index\.faiss is no index that FAISS reads"),
+    (truncated("vectors/vectors.npy"), DamagedError, r"vectors\.npy has \d+ bytes where"),
+    (garbage("vectors/vectors.npy"), DamagedError, r"vectors\.npy is no array"),
     (content("vectors/index.json", "[]"), DamagedError, "does not describe an index"),
     (array("references.npy", lambda r: r[:-1]), DamagedError, r"references\.npy has float32 of the shape \(37, 32\)"),
     (array("references.npy", lambda r: r[:, :-1]), DamagedError, r"of the shape \(38, 31\)"),

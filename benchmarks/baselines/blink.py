@@ -18,9 +18,8 @@ from benchmarks.baselines.encoders import finite
 from benchmarks.baselines.queries import MOST, answer, queries
 
 from kriss.artifacts import open_artifact
-from kriss.encoder.cross import OnnxCrossEncoder
 from kriss.encoder.pairs import Option
-from kriss.encoder.session import OnnxEncoder
+from kriss.encoder.session import OnnxCrossEncoder, OnnxEncoder
 from kriss.errors import ConfigError
 from kriss.evaluate.predictions import Prediction, Scored
 from kriss.ontology import Ontology

@@ -21,8 +21,7 @@ from torch import Tensor
 
 from kriss.artifacts import check_target, create
 from kriss.config import to_mapping
-from kriss.encoder.base import MINILM
-from kriss.encoder.config import EncoderConfig, Pooling
+from kriss.encoder.config import MINILM, EncoderConfig, Pooling
 from kriss.encoder.model import Encoder
 from kriss.encoder.windows import Sequences
 from kriss.errors import InputError, KrissError

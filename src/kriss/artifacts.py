@@ -69,7 +69,7 @@ LAYOUTS: Mapping[str, Layout] = {
     "linker": _layout(
         1,
         files="""
-            weights.json prototypes.arrow references.npy short_forms.json vectors/index.faiss
+            weights.json prototypes.arrow references.npy short_forms.json vectors/vectors.npy
             vectors/index.json ontology/manifest.json encoder/encoder.json encoder/tokenizer.json
             """,
         libraries="faiss-cpu onnxruntime tokenizers pyarrow",

@@ -1,11 +1,21 @@
-"""What a sequence is made of, and how its vector is taken."""
+"""What a sequence is made of, how its vector is taken, and where a saved model says so; no torch."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
 
-from kriss.config import Setting, Settings
+from kriss.config import Setting, Settings, from_mapping, to_mapping
+from kriss.errors import DamagedError
+
+MINILM = "minilm"
+"""The name of the embedded default, all-MiniLM-L6-v2."""
+SETTINGS, TOKENIZER = "encoder.json", "tokenizer.json"
+REFERENCES = "references"
+"""The folder of the reference encoder, below that of the mention encoder."""
 
 Precision = Literal["fp32", "int8"]
 Pooling = Literal["cls", "mean", "mention"]
@@ -45,3 +55,24 @@ class SpecialTokens:
     mask: str
     start: str
     end: str
+
+
+T = TypeVar("T")
+
+
+def read_settings(file: Path, kind: type[T], advice: str = "write the encoder again") -> tuple[SpecialTokens, T]:
+    """Read what a saved model says of its tokens and sequences; `kind` is the class of its settings."""
+    try:
+        settings = json.loads(file.read_text(encoding="utf-8"))
+        tokens = from_mapping(SpecialTokens, settings.pop("tokens"), str(file))
+        return tokens, from_mapping(kind, settings, str(file))
+    except FileNotFoundError:
+        raise DamagedError(f"{file.parent} holds no {file.stem}: there is no {file.name} in it") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedError(f"{file} cannot be read ({error}); {advice}") from None
+
+
+def write_settings(file: Path, tokens: SpecialTokens, config: Any) -> None:  # noqa: ANN401 - any dataclass of settings
+    """Write what `read_settings` reads."""
+    settings = {**to_mapping(config), "tokens": dataclasses.asdict(tokens)}
+    file.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")

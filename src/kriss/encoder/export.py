@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,21 +22,18 @@ from numpy.typing import NDArray
 
 from kriss.artifacts import MANIFEST, check_target, create, file_digest, open_artifact
 from kriss.config import from_mapping, to_mapping
-from kriss.encoder.base import locate
-from kriss.encoder.config import EncoderConfig, Precision
+from kriss.encoder.config import SETTINGS, EncoderConfig, Precision
 from kriss.encoder.model import Encoder, Tower
+from kriss.encoder.pretrained import locate
 from kriss.encoder.quantize import quantize
 from kriss.encoder.samples import sample_entities, sample_mentions
 from kriss.encoder.session import PARTS, Part, onnx_file, open_graph
-from kriss.encoder.settings import SETTINGS
 from kriss.encoder.windows import Batch, Sequences
 from kriss.errors import ConfigError, DriftError
 from kriss.records import Excerpt
 
-Needed = tuple[float, float]
-"""The least mean and the least minimum of the cosines."""
-_NEEDED: dict[Precision, Needed] = {"fp32": (0.9999, 0.9999), "int8": (0.98, 0.95)}
-"""How like its original an exported encoder must be.
+_NEEDED: dict[Precision, tuple[float, float]] = {"fp32": (0.9999, 0.9999), "int8": (0.98, 0.95)}
+"""How like its original an exported encoder must be: the least mean and the least minimum of the cosines.
 
 In fp32 only the order of sums differs. In int8 with a scale for each channel MiniLM keeps a mean of 0.991
 and a minimum of 0.987; with one scale for a whole matrix it falls to 0.95 and 0.91. The limits lie between
@@ -56,43 +53,31 @@ def export_onnx(encoder: Encoder, folder: Path, *, int8: bool) -> dict[str, Any]
         "mention": encoder.windows.mentions(sample_mentions()),
         "references": encoder.windows.references(sample_entities()),
     }
-    bare = [Excerpt.bare(mention.surface) for mention in sample_mentions()]
-    more: dict[Part, list[Sequences]] = {"mention": [encoder.windows.mentions(bare)], "references": []}
+    bare = encoder.windows.mentions([Excerpt.bare(mention.surface) for mention in sample_mentions()])
+    scaled: dict[Part, list[Sequences]] = {
+        "mention": [sequences["mention"], bare],
+        "references": [sequences["references"]],
+    }
     expected = {part: encoder.vectors(towers[part], sequences[part], _SIZE) for part in PARTS}
-
-    def copy(part: Part, file: Path) -> None:
-        _, example = next(sequences[part].batches(_SIZE))
-        positions = getattr(towers[part].backbone.config, "max_position_embeddings", None)
-        trace(towers[part], example, positions, file)
-
-    def shrink(part: Part, file: Path) -> None:
-        quantize(onnx_file(folder, part, "fp32"), file, [sequences[part], *more[part]])
-
-    facts = {"fp32": _write(folder, "fp32", copy, sequences, expected)}
-    if int8:
-        facts["int8"] = _write(folder, "int8", shrink, sequences, expected)
-    return facts
-
-
-def _write(
-    folder: Path,
-    precision: Precision,
-    make: Callable[[Part, Path], None],
-    sequences: Mapping[Part, Sequences],
-    expected: Mapping[Part, NDArray[np.float32]],
-) -> dict[str, Any]:
-    """Make the two graphs of a precision and compare them; both stay, or none."""
-    files = {part: onnx_file(folder, part, precision) for part in PARTS}
     facts: dict[str, Any] = {}
-    try:
-        for part, file in files.items():
-            make(part, file)
-            found = sequences[part].encode(open_graph(file, torch.get_num_threads()), _SIZE)
-            facts[part] = _check(cosines(expected[part], found), part, precision)
-    except BaseException:
-        for file in files.values():
-            file.unlink(missing_ok=True)
-        raise
+    precisions: tuple[Precision, ...] = ("fp32", "int8") if int8 else ("fp32",)
+    for precision in precisions:
+        files = {part: onnx_file(folder, part, precision) for part in PARTS}
+        facts[precision] = {}
+        try:
+            for part, file in files.items():
+                if precision == "fp32":
+                    _, example = next(sequences[part].batches(_SIZE))
+                    positions = getattr(towers[part].backbone.config, "max_position_embeddings", None)
+                    trace(towers[part], example, positions, file)
+                else:
+                    quantize(onnx_file(folder, part, "fp32"), file, scaled[part])
+                found = sequences[part].encode(open_graph(file, torch.get_num_threads()), _SIZE)
+                facts[precision][part] = _check(cosines(expected[part], found), part, precision)
+        except BaseException:
+            for file in files.values():
+                file.unlink(missing_ok=True)
+            raise
     return facts
 
 

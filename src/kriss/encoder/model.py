@@ -21,11 +21,9 @@ import transformers
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kriss.encoder.base import locate
-from kriss.encoder.config import EncoderConfig
-from kriss.encoder.pretrained import read_model, read_tokenizer, special_tokens
-from kriss.encoder.settings import REFERENCES, TOKENIZER, read_settings, write_settings
-from kriss.encoder.windows import Batch, Sequences, Windows
+from kriss.encoder.config import REFERENCES, SETTINGS, TOKENIZER, EncoderConfig, read_settings, write_settings
+from kriss.encoder.pretrained import locate, read_model, read_tokenizer, special_tokens
+from kriss.encoder.windows import Batch, Sequences, Windows, read_fast_tokenizer
 from kriss.records import Entity, Excerpt
 
 
@@ -81,12 +79,12 @@ class Encoder(torch.nn.Module):
     @classmethod
     def load(cls, folder: Path, *, dropout: float | None = None) -> Self:
         """Read an encoder that `save` wrote."""
-        tokens, config = read_settings(folder)
+        tokens, config = read_settings(folder / SETTINGS, EncoderConfig)
         tokenizer = read_tokenizer(str(folder), str(folder))
         mention = _tower(str(folder), str(folder), tokenizer, config, dropout)
         below = str(folder / REFERENCES)
         reference = _tower(below, below, tokenizer, config, dropout)
-        return cls(Windows.load(folder / TOKENIZER, tokens, config), tokenizer, mention, reference)
+        return cls(Windows(read_fast_tokenizer(folder / TOKENIZER), tokens, config), tokenizer, mention, reference)
 
     def save(self, folder: Path) -> None:
         """Write the encoder so that kriss, transformers and sentence-transformers can read it."""
@@ -98,7 +96,7 @@ class Encoder(torch.nn.Module):
         self._tokenizer.backend_tokenizer.encode_special_tokens = False  # that is kriss's own wish
         self._tokenizer.save_pretrained(folder)
         self._tokenizer.backend_tokenizer.encode_special_tokens = True
-        write_settings(folder, self.windows.tokens, self.config)
+        write_settings(folder / SETTINGS, self.windows.tokens, self.config)
         _write_modules(folder, self.config, int(self.mention.backbone.config.hidden_size))
 
     def mentions(self, mentions: Sequence[Excerpt], size: int = 64) -> NDArray[np.float32]:

@@ -10,19 +10,14 @@ What belongs to the candidate has token type 1, where a model has such types.
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from tokenizers import Tokenizer
 
-from kriss.config import from_mapping, to_mapping
 from kriss.encoder.config import FIELDS, EncoderConfig, Field, SpecialTokens
 from kriss.encoder.windows import Ids, Sequences, Windows
-from kriss.errors import DamagedError
 from kriss.records import Entity, Excerpt
 
 SETTINGS = "reranker.json"
@@ -94,22 +89,3 @@ class Pairs:
             ids.append(sequence)
             spans.append((len(first), len(sequence)))
         return Sequences(ids, spans, firsts.pad)
-
-
-def read_settings(folder: Path) -> tuple[SpecialTokens, PairConfig]:
-    """Read what a saved re-ranker says of its tokens and sequences."""
-    file = folder / SETTINGS
-    try:
-        settings = json.loads(file.read_text(encoding="utf-8"))
-        tokens = from_mapping(SpecialTokens, settings.pop("tokens"), str(file))
-        return tokens, from_mapping(PairConfig, settings, str(file))
-    except FileNotFoundError:
-        raise DamagedError(f"{folder} holds no re-ranker: there is no {SETTINGS} in it") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DamagedError(f"{file} cannot be read ({error}); train the re-ranker again") from None
-
-
-def write_settings(folder: Path, pairs: Pairs) -> None:
-    """Write what `read_settings` reads."""
-    settings = {**to_mapping(pairs.config), "tokens": dataclasses.asdict(pairs.tokens)}
-    (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")

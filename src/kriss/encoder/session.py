@@ -11,7 +11,9 @@ scales of the eight-bit graphs are fixed (`kriss.encoder.quantize`). The batches
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal, Self, cast
 
@@ -19,10 +21,10 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from kriss.encoder.config import EncoderConfig, Precision
-from kriss.encoder.settings import TOKENIZER, read_settings
-from kriss.encoder.windows import Batch, Sequences, Windows
-from kriss.encoder.workers import Workers
+from kriss.encoder.config import SETTINGS, TOKENIZER, EncoderConfig, Precision, read_settings
+from kriss.encoder.pairs import SETTINGS as RERANKER
+from kriss.encoder.pairs import PairConfig, Pairs
+from kriss.encoder.windows import Batch, Sequences, Windows, read_fast_tokenizer
 from kriss.errors import ArtifactError, ConfigError, DamagedError
 from kriss.records import Entity, Excerpt
 
@@ -40,6 +42,29 @@ def onnx_file(folder: Path, part: Part, precision: Precision) -> Path:
     return folder / "onnx" / f"{part}{'-int8' if precision == 'int8' else ''}.onnx"
 
 
+def cross_file(folder: Path, precision: Precision) -> Path:
+    """Return where a saved re-ranker keeps a graph."""
+    return folder / "onnx" / f"pairs{'-int8' if precision == 'int8' else ''}.onnx"
+
+
+class Workers:
+    """Threads that share batches; 0 are all cores. In a forked process they are made anew."""
+
+    def __init__(self, threads: int = 0) -> None:
+        if threads < 0:
+            raise ConfigError(f"'threads' must be at least 1, or 0 for all cores, not {threads}")
+        self._threads = threads
+        self._process, self._pool = 0, ThreadPoolExecutor(1)
+
+    @property
+    def pool(self) -> ThreadPoolExecutor:
+        """The threads of this process: those that a fork inherits do not run, and would be waited for."""
+        if self._process != os.getpid():
+            self._pool = ThreadPoolExecutor(self._threads or len(os.sched_getaffinity(0)))
+            self._process = os.getpid()
+        return self._pool
+
+
 class OnnxEncoder:
     """Mentions and entities to vectors of one space, without torch.
 
@@ -51,12 +76,12 @@ class OnnxEncoder:
         if precision not in ("fp32", "int8"):
             raise ConfigError(f"the precision of an encoder is fp32 or int8, not '{precision}'")
         self._options = (folder, precision, threads)
-        tokens, config = read_settings(folder)
+        tokens, config = read_settings(folder / SETTINGS, EncoderConfig)
         self._graphs: dict[Part, Run] = {}
         for part in PARTS:
             _check(folder, part, precision)
         self._workers = Workers(threads)
-        self.windows = Windows.load(folder / TOKENIZER, tokens, config)
+        self.windows = Windows(read_fast_tokenizer(folder / TOKENIZER), tokens, config)
 
     @classmethod
     def load(cls, folder: Path, precision: Precision = "fp32", threads: int = 0) -> Self:
@@ -94,6 +119,28 @@ class OnnxEncoder:
     def _encode(self, sequences: Sequences, part: Part) -> NDArray[np.float32]:
         run = self.open(part)
         return sequences.encode(run, _SIZE, padded=False, workers=self._workers.pool)
+
+
+class OnnxCrossEncoder:
+    """A re-ranker: a score for each pair of a mention and a candidate. It may be called from several threads.
+
+    cross = OnnxCrossEncoder(folder, precision="int8", threads=2)
+    scores = cross.scores(cross.pairs([mention], [options]))      # numpy, one score an option
+    """
+
+    def __init__(self, folder: Path, precision: Precision, threads: int = 0) -> None:
+        advice = "train the re-ranker again"
+        tokens, config = read_settings(folder / RERANKER, PairConfig, advice)
+        file = cross_file(folder, precision)
+        if not file.is_file():
+            raise DamagedError(f"there is no {file}; {advice}")
+        self.pairs = Pairs(read_fast_tokenizer(folder / TOKENIZER, advice), tokens, config)
+        self._run = open_graph(file, threads=1, advice=advice)
+        self._workers = Workers(threads)
+
+    def scores(self, pairs: Sequences) -> NDArray[np.float32]:
+        """Return the scores of pairs in their order."""
+        return pairs.encode(self._run, _SIZE, padded=False, workers=self._workers.pool).reshape(len(pairs))
 
 
 def open_session(model: Path | bytes, threads: int = 0) -> onnxruntime.InferenceSession:

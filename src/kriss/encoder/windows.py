@@ -73,16 +73,11 @@ class Sequences:
         self, run: Run, size: int, *, padded: bool = True, workers: Executor | None = None
     ) -> NDArray[np.float32]:
         """Return the vectors of all sequences in their order; `workers` share the batches."""
-        batches = list(self.batches(size, padded=padded)) if workers else self.batches(size, padded=padded)
-        if workers:
-            parts = list(workers.map(lambda batch: (batch[0], run(batch[1])), batches))
-        else:
-            parts = [(places, run(batch)) for places, batch in batches]
-        if not parts:
-            return np.zeros((0, 0), dtype=np.float32)
-        vectors = np.empty((len(self), parts[0][1].shape[1]), dtype=np.float32)
-        for places, found in parts:
-            vectors[places] = found
+        places, batches = zip(*self.batches(size, padded=padded), strict=True) if len(self) else ((), ())
+        parts = list((workers.map if workers else map)(run, batches))
+        vectors = np.empty((len(self), parts[0].shape[1] if parts else 0), dtype=np.float32)
+        for rows, found in zip(places, parts, strict=True):
+            vectors[rows] = found
         return vectors
 
     def _batch(self, places: NDArray[np.int64]) -> Batch:
@@ -117,15 +112,6 @@ class Windows:
         self._cls, self._sep, self._pad, self._mask, self._start, self._end = (
             self._id_of(token) for token in (tokens.cls, tokens.sep, tokens.pad, tokens.mask, tokens.start, tokens.end)
         )
-
-    @classmethod
-    def load(cls, file: Path, tokens: SpecialTokens, config: EncoderConfig) -> Windows:
-        """Read the tokenizer that a saved encoder carries."""
-        try:
-            tokenizer = Tokenizer.from_file(str(file))
-        except Exception as error:  # noqa: BLE001 - tokenizers raises bare Exception
-            raise DamagedError(f"{file} is no tokenizer ({error}); write the encoder again") from None
-        return cls(tokenizer, tokens, config)
 
     def _id_of(self, token: str) -> int:
         found = self._tokenizer.token_to_id(token)
@@ -216,6 +202,14 @@ class Windows:
                 return 0, length
             case "mention":
                 return start, stop
+
+
+def read_fast_tokenizer(file: Path, advice: str = "write the encoder again") -> Tokenizer:
+    """Read the tokenizer that a saved model carries."""
+    try:
+        return Tokenizer.from_file(str(file))
+    except Exception as error:  # noqa: BLE001 - tokenizers raises bare Exception
+        raise DamagedError(f"{file} is no tokenizer ({error}); {advice}") from None
 
 
 def _share(room: int, left: int, right: int) -> tuple[int, int]:

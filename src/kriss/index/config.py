@@ -12,7 +12,7 @@ from kriss.mine.config import Split
 
 Names = Literal["all", "missing", "none"]
 Backend = Literal["onnx", "torch"]
-Choice = Literal["auto", "flat", "fp16", "sq8", "hnsw", "ivf"]
+Choice = Literal["auto", "flat", "ivf"]
 
 
 @dataclass(frozen=True, slots=True)

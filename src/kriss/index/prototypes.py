@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
+from itertools import groupby, islice
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,8 @@ _SCHEMA = pa.schema(
 _MINED = ["entity", "document", "start", "end", "surface", "left", "right"]
 _BLOCK = 1 << 14
 _Row = tuple[int, int, int, int, str, str, str, str]
+_Mined = tuple[str, str, int, int, str, str, str]
+_NONE: tuple[str | None, list[_Mined]] = (None, [])
 
 
 def write_prototypes(path: Path, ontology: Ontology, mentions: pq.ParquetFile, config: IndexConfig) -> int:
@@ -43,52 +46,37 @@ def write_prototypes(path: Path, ontology: Ontology, mentions: pq.ParquetFile, c
 def _rows(ontology: Ontology, mentions: pq.ParquetFile, config: IndexConfig) -> Iterator[_Row]:
     """Yield the prototypes, entity by entity: both sources come in the order of the ids."""
     mined = _mined(mentions, config) if config.per_entity else iter(())
-    following = next(mined, None)
+    following, taken = next(mined, _NONE)
     for row in ontology.rows():
-        entity = ontology.id_at(row)
-        taken = 0
-        while following is not None and following[0] == entity:
-            if taken < config.per_entity:
-                _, document, start, end, surface, left, right = following
-                yield row, 0, start, end, document, surface, left[-CONTEXT:], right[:CONTEXT]
-                taken += 1
-            following = next(mined, None)
-        if config.names == "all" or (config.names == "missing" and not taken):
+        own: list[_Mined] = []
+        if following == ontology.id_at(row):
+            own = taken[: config.per_entity]
+            following, taken = next(mined, _NONE)
+        for _, document, start, end, surface, left, right in own:
+            yield row, 0, start, end, document, surface, left[-CONTEXT:], right[:CONTEXT]
+        if config.names == "all" or (config.names == "missing" and not own):
             for name in ontology.names_at(row):
                 yield row, 1, 0, len(name), "", name, "", ""
     if following is not None:  # the stream stopped at an entity that never came
-        raise ArtifactError(f"a mention is of '{following[0]}', which the ontology does not have; mine again")
+        raise ArtifactError(f"a mention is of '{following}', which the ontology does not have; mine again")
 
 
-def _mined(mentions: pq.ParquetFile, config: IndexConfig) -> Iterator[tuple[str, str, int, int, str, str, str]]:
-    """Yield mined mentions by entity, those of the split named first before the others."""
-    rank = {split: number for number, split in enumerate(config.splits)}
-    held: list[tuple[int, tuple[str, str, int, int, str, str, str]]] = []
-    for table in mentions_of(mentions, config.splits, [*_MINED, "split"]):
-        columns = [table.column(name).to_pylist() for name in _MINED]
-        for *values, split in zip(*columns, table.column("split").to_pylist(), strict=True):
-            if held and held[-1][1][0] != values[0]:
-                yield from (row for _, row in sorted(held, key=lambda pair: pair[0]))
-                held = []
-            held.append((rank[split], tuple(values)))
-    yield from (row for _, row in sorted(held, key=lambda pair: pair[0]))
+def _mined(mentions: pq.ParquetFile, config: IndexConfig) -> Iterator[tuple[str | None, list[_Mined]]]:
+    """Yield each entity with its mined mentions, those of the split named first before the others."""
+
+    def rows() -> Iterator[tuple[str, _Mined]]:
+        for table in mentions_of(mentions, config.splits, [*_MINED, "split"]):
+            columns = (table.column(name).to_pylist() for name in _MINED)
+            yield from zip(table.column("split").to_pylist(), zip(*columns, strict=True), strict=True)
+
+    for entity, group in groupby(rows(), key=lambda row: row[1][0]):
+        yield entity, [mention for _, mention in sorted(group, key=lambda row: config.splits.index(row[0]))]
 
 
-def _batches(rows: Iterable[_Row]) -> Iterator[pa.RecordBatch]:
-    held: list[_Row] = []
-    for row in rows:
-        held.append(row)
-        if len(held) == _BLOCK:
-            yield _batch(held)
-            held = []
-    if held:
-        yield _batch(held)
-
-
-def _batch(rows: Sequence[_Row]) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+def _batches(rows: Iterator[_Row]) -> Iterator[pa.RecordBatch]:
+    while held := list(islice(rows, _BLOCK)):
+        columns = zip(_SCHEMA, zip(*held, strict=True), strict=True)
+        yield pa.RecordBatch.from_arrays([pa.array(column, field.type) for field, column in columns], schema=_SCHEMA)
 
 
 class Prototypes:

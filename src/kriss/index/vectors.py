@@ -1,68 +1,123 @@
-"""Vectors on disk, searched by inner product: exactly, or by codes whose finds are scored exactly.
+"""Vectors on disk, searched by inner product: all of them, or the likeliest by codes, which are then scored exactly.
 
-    flat   float32, exact, as in the paper               4 bytes a dimension
-    fp16   float16, exact but for that rounding          2
-    sq8    eight-bit codes, all of them looked at        1, and 2 on disk
-    hnsw   a graph over eight-bit codes                  1 and 270 bytes a vector, and 2 on disk
-    ivf    lists of two-bit codes, the likeliest read    ¼ and 30 bytes a vector, and 2 on disk
+    flat   vectors.npy (float32): every vector is looked at, as in the paper       4 bytes a dimension
+    ivf    vectors.npy (float16) and lists.faiss (`kriss.index.lists`)             ¼ and 30 bytes a vector; 2 on disk
 
     build(folder, vectors, choose(*vectors.shape))
     index = Index.open(folder)
     scores, rows = index.search(queries, 64)
 
-Every score is the exact inner product with the vector that is kept, and an answer does not depend on
-how many queries are asked at once.
+Every score is the exact inner product with the vector that is kept, and an answer does not depend on how many queries
+are asked at once. The same vectors, kind and seed give the same bytes.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kriss.errors import DamagedError, VersionError
-from kriss.index.search_candidates import Candidates
-from kriss.index.search_exact import blank, rescore, scan, settle
-from kriss.index.vectors_build import EXACT, FORMAT, INDEX, KINDS, SETTINGS, WHOLE, Kind, build, choose
-from kriss.index.vectors_kept import Kept
+from kriss.errors import ConfigError, DamagedError, InputError, VersionError
+from kriss.index.exact import BLOCK, Mask, Matrix, Rows, Vectors, best_of, best_rows, blank
 
-__all__ = ["Index", "Kind", "build", "choose", "recall"]
+if TYPE_CHECKING:
+    from kriss.index.lists import Lists
 
+Kind = Literal["flat", "ivf"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+VECTORS, LISTS, SETTINGS, FORMAT = "vectors.npy", "lists.faiss", "index.json", 2
+FILES: Mapping[Kind, tuple[str, ...]] = {"flat": (VECTORS,), "ivf": (VECTORS, LISTS)}
+DTYPES: Mapping[Kind, str] = {"flat": "<f4", "ivf": "<f2"}
+FLAT_BYTES = 1 << 29
+"""Up to how many bytes of float32 an index is flat when nobody says otherwise."""
+_LARGEST = float(np.finfo(np.float16).max)
 _FEW = 20_000
 """Rows kept by a filter that are looked at one by one: some tens of milliseconds, and no find is missed."""
-_MANY = 8
-"""Queries from which on a matrix product beats FAISS at a look at every vector: it takes them one by one up to
-several hundred. Both are exact, so that the answer is the same."""
-_SPARSE = 0.1
-"""Share of rows below which a filter leaves too little of a graph to walk on."""
 _EXTRA, _NEAR, _FAR = 16, 64, 2
 """Candidates beyond those that the factor of refinement gives, which matter for a k of one; up to which k that
 factor holds, and the one for what is asked beyond: codes err by as much there, where neighbours lie denser, but
 an error moves a row by a smaller share of k."""
 
 
-class Index:
-    """An index that `build` wrote, mapped into memory.
+def choose(count: int, width: int) -> Kind:
+    """Return the kind that `--index auto` means for so many vectors: flat up to half a GB, then ivf.
 
-    Any number of threads may search it at once. A pickled one is its folder, and is opened again where
-    it is unpickled.
+    Flat misses nothing, and up to there (350,000 vectors of width 384) a core answers a query in 30 ms, or in
+    13 when many are asked at once: about what encoding the mention costs. Beyond, time and memory would go
+    on growing with the count; ivf takes a twelfth of the memory and, at 4 million, 6 ms, for a hundredth of
+    the recall at 64.
+    """
+    return "flat" if count * width * 4 <= FLAT_BYTES else "ivf"
+
+
+def build(folder: Path, vectors: NDArray[np.float32], kind: Kind, *, seed: int = 0) -> dict[str, Any]:
+    """Write an index of the rows of `vectors` into an existing folder; return what is worth knowing of it.
+
+    `vectors` may be a map of a file larger than memory.
+    """
+    if kind not in KINDS:
+        raise ConfigError(f"the kind of an index is one of {', '.join(KINDS)}, not '{kind}'")
+    if vectors.ndim != 2 or not vectors.size:
+        raise InputError(f"an index needs at least one vector; there are {vectors.shape[0] if vectors.ndim else 0}")
+    longest, search = _write_vectors(folder / VECTORS, vectors, kind), {}
+    if kind == "ivf":
+        from kriss.index.lists import build_lists
+
+        search = build_lists(folder / LISTS, Matrix(folder / VECTORS, vectors.shape, DTYPES[kind]), seed)
+    facts = {
+        "kind": kind,
+        "count": vectors.shape[0],
+        "width": vectors.shape[1],
+        "longest": longest,
+        "search": search,
+        "bytes": {name: (folder / name).stat().st_size for name in FILES[kind]},
+    }
+    text = json.dumps({"format": FORMAT, **facts}, indent=2, sort_keys=True) + "\n"
+    (folder / SETTINGS).write_text(text, encoding="utf-8")
+    return facts
+
+
+def _write_vectors(file: Path, vectors: NDArray[np.float32], kind: Kind) -> float:
+    """Write the vectors a block at a time, and return the length of the longest."""
+    longest, limit = 0.0, _LARGEST if kind == "ivf" else np.inf
+    with file.open("wb") as stream:
+        header = {"descr": DTYPES[kind], "fortran_order": False, "shape": vectors.shape}
+        np.lib.format.write_array_header_1_0(stream, header)
+        for start in range(0, len(vectors), BLOCK):
+            block = np.asarray(vectors[start : start + BLOCK], dtype=np.float32)
+            peaks = np.abs(block).max(axis=1)
+            if len(bad := np.flatnonzero(~(peaks <= limit) | np.isinf(peaks))):
+                large = "is too large for float16; build a flat index"
+                what = large if np.isfinite(peaks[bad[0]]) else "is not a number"
+                raise InputError(f"a value of vector {start + int(bad[0])} {what}")
+            longest = max(longest, float(np.linalg.norm(block.astype(np.float64), axis=1).max()))
+            stream.write(block.astype(DTYPES[kind]).tobytes())
+    return longest
+
+
+class Index:
+    """An index that `build` wrote, mapped into memory, where processes share it.
+
+    Any number of threads may search it at once. A pickled one is its folder, and is opened again where it is unpickled.
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
         self.folder = folder
-        self.kind: Kind = cast(Kind, settings["kind"])
-        self.width = int(settings["width"])
-        self._count = int(settings["count"])
+        self.kind: Kind = settings["kind"]
+        self.width, self._count = int(settings["width"]), int(settings["count"])
         self._longest = float(settings["longest"])
-        self._refine = int(settings["search"].get("refine", 1))
-        self._faiss = Candidates(folder / INDEX, self.kind, self._count, self.width, settings["search"])
-        kept = (INDEX, WHOLE[self.kind]) if self.kind in WHOLE else (EXACT, "<f2")
-        self._kept = Kept(folder / kept[0], kept[1], self._count, self.width)
+        shape = self._count, self.width
+        self._matrix = Matrix(folder / VECTORS, shape, DTYPES[self.kind])
+        self._lists: Lists | None = None
+        if self.kind == "ivf":
+            from kriss.index.lists import Lists
+
+            self._lists = Lists(folder / LISTS, shape, settings["search"])
+            self._refine = int(settings["search"]["refine"])
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -70,10 +125,13 @@ class Index:
         file = folder / SETTINGS
         try:
             settings = json.loads(file.read_bytes())
-            found = int(settings["format"])
-            if found > FORMAT:
-                raise VersionError(f"{folder} is an index of format {found}, newer than this kriss: upgrade kriss")
-            _check(folder, settings)
+            if (found := int(settings["format"])) != FORMAT:
+                advice = "newer than this kriss: upgrade kriss" if found > FORMAT else "which is no longer read"
+                raise VersionError(f"{folder} is an index of format {found}, {advice}; or build it again")
+            if settings["kind"] not in KINDS:
+                raise DamagedError(f"{file} names a kind of index that does not exist; build it again")
+            for name in FILES[settings["kind"]]:
+                _check_size(folder / name, int(settings["bytes"][name]))
             return cls(folder, settings)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             reason = f"{type(error).__name__}: {error}"
@@ -85,15 +143,13 @@ class Index:
     def __len__(self) -> int:
         return self._count
 
-    def vectors(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    def vectors(self, rows: Rows) -> Vectors:
         """Return the vectors that scores are computed with: exact in a flat index, else rounded to float16."""
         if len(rows) and not 0 <= rows.min() <= rows.max() < self._count:
             raise IndexError(f"rows from {rows.min()} to {rows.max()} in an index of {self._count} vectors")
-        return self._kept.read(rows)
+        return self._matrix.read(rows)
 
-    def search(
-        self, queries: NDArray[np.float32], k: int, keep: NDArray[np.bool_] | None = None
-    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    def search(self, queries: Vectors, k: int, keep: Mask | None = None) -> tuple[Vectors, Rows]:
         """Return scores and rows of the k best for each query, best first, ties by smaller row.
 
         `keep` limits the search to rows that are True. Where fewer than k exist, the rest is -inf and -1.
@@ -108,37 +164,36 @@ class Index:
         top = min(k, available)
         asked = np.flatnonzero(np.isfinite(queries).all(axis=1))  # what is not a number finds nothing
         if top > 0 and len(asked):
-            everything = keep if available < self._count else None
-            scores[asked, :top], rows[asked, :top] = self._search(queries[asked], top, available, everything)
+            keep = keep if available < self._count else None
+            if self._lists is None or (keep is not None and available <= _FEW):
+                found = best_rows(self._matrix, self._longest, queries[asked], top, keep)
+            else:
+                found = self._by_lists(self._lists, queries[asked], top, available, keep)
+            scores[asked, :top], rows[asked, :top] = found
         return scores, rows
 
-    def _search(
-        self, queries: NDArray[np.float32], k: int, available: int, keep: NDArray[np.bool_] | None
-    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        if keep is not None and available <= max(_FEW, self._count * _SPARSE * (self.kind == "hnsw")):
-            return scan(queries, k, self._kept, self._longest, np.flatnonzero(keep))
-        if self.kind in WHOLE:
-            if len(queries) >= _MANY:
-                return scan(queries, k, self._kept, self._longest, None if keep is None else np.flatnonzero(keep))
-            return settle(queries, k, available, partial(self._faiss.find, keep=keep), self._kept, self._longest)
+    def _by_lists(
+        self, lists: Lists, queries: Vectors, k: int, available: int, keep: Mask | None
+    ) -> tuple[Vectors, Rows]:
         scores, rows = blank(len(queries), k)
         fetch = self._refine * min(k, _NEAR) + _FAR * max(k - _NEAR, 0) + _EXTRA
-        _, found = self._faiss.find(queries, min(available, fetch), keep)
-        for which, query in enumerate(queries):
-            candidates = found[which][found[which] >= 0]
+        found = lists.find(queries, min(available, fetch), keep)
+        lacking = []
+        for at, query in enumerate(queries):
+            candidates = found[at][found[at] >= 0]
             if len(candidates) < k:  # too few lie where it was looked
-                kept = None if keep is None else np.flatnonzero(keep)
-                scores[which], rows[which] = (a[0] for a in scan(query[None], k, self._kept, self._longest, kept))
+                lacking.append(at)
             else:
-                scores[which], rows[which] = rescore(query, candidates, self._kept, k)
+                scores[at], rows[at] = best_of(self._matrix, query, candidates, k)
+        scores[lacking], rows[lacking] = best_rows(self._matrix, self._longest, queries[lacking], k, keep)
         return scores, rows
 
-    def exact(self, queries: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    def exact(self, queries: Vectors, k: int) -> tuple[Vectors, Rows]:
         """Return what `search` would if it missed nothing, by a look at every vector that is kept."""
-        return scan(queries, min(k, self._count), self._kept, self._longest)
+        return best_rows(self._matrix, self._longest, queries, min(k, self._count))
 
 
-def recall(index: Index, queries: NDArray[np.float32], k: int = 64) -> float:
+def recall(index: Index, queries: Vectors, k: int = 64) -> float:
     """Return the mean share of the exact best k that the index finds.
 
     A row whose score equals the k-th best is as good as any other of that score, so it counts as found.
@@ -148,22 +203,9 @@ def recall(index: Index, queries: NDArray[np.float32], k: int = 64) -> float:
     return float(np.mean(found >= best[:, -1:]))
 
 
-def _check(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Compare the files with what was written: a map of a file cut short would end the process."""
-    kind, shape = settings["kind"], (settings["count"], settings["width"])
-    if kind not in KINDS:
-        raise DamagedError(f"{folder / SETTINGS} names a kind of index that does not exist, '{kind}'; build it again")
-    for name in (INDEX,) if kind in WHOLE else (INDEX, EXACT):
-        file, expected = folder / name, int(settings["bytes"][name])
-        if not file.is_file():
-            raise DamagedError(f"{file} is missing; build the index again")
-        if (size := file.stat().st_size) != expected:
-            raise DamagedError(f"{file} has {size} bytes where {expected} were written; build the index again")
-    if kind not in WHOLE:
-        try:
-            found = np.lib.format.open_memmap(folder / EXACT, mode="r")
-        except ValueError as error:
-            raise DamagedError(f"{folder / EXACT} is no array ({error}); build the index again") from None
-        if found.shape != shape or found.dtype != np.dtype("<f2"):
-            what = f"{found.shape} of {found.dtype} where {shape} of float16 are expected"
-            raise DamagedError(f"{folder / EXACT} has vectors {what}; build the index again")
+def _check_size(file: Path, expected: int) -> None:
+    """Refuse a file that is not as long as it was: a map of one cut short would end the process."""
+    if not file.is_file():
+        raise DamagedError(f"{file} is missing; build the index again")
+    if (size := file.stat().st_size) != expected:
+        raise DamagedError(f"{file} has {size} bytes where {expected} were written; build the index again")

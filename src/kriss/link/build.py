@@ -9,9 +9,8 @@ from typing import Any
 
 from kriss.artifacts import Artifact, check_target, create, open_artifact
 from kriss.config import to_mapping
-from kriss.encoder.config import Precision
+from kriss.encoder.config import SETTINGS, TOKENIZER, Precision
 from kriss.encoder.session import PARTS, OnnxEncoder, onnx_file
-from kriss.encoder.settings import SETTINGS, TOKENIZER
 from kriss.errors import ExistsError, InputError, MissingExtraError
 from kriss.index.config import IndexConfig
 from kriss.index.encode import Encoding, Progress, blocks_of

@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 
 from kriss.errors import ArtifactError, DamagedError, VersionError
 from kriss.index.prototypes import CONTEXT
-from kriss.index.vectors import Index, Kind, build
-from kriss.index.vectors_build import SETTINGS
+from kriss.index.vectors import SETTINGS, Index, Kind, build
 from kriss.link.log import Record, append, read, sync_folder
 from kriss.names import folded as folded_name
 from kriss.ontology import Ontology

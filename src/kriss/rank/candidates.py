@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kriss.index.exact import products
 from kriss.index.search import Found, first_of_each, no_entities, search_entities
-from kriss.index.search_exact import products
 from kriss.rank.majority import Spoken, spoken_for
 from kriss.rank.mode import Mode
 from kriss.rank.parts import Parts, Scope

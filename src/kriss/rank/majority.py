@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kriss.index.exact import products
 from kriss.index.prototypes import CONTEXT
 from kriss.index.search import Found, first_of_each
-from kriss.index.search_exact import products
 from kriss.rank.snapshot import Snapshot
 from kriss.records import Evidence, Mention
 

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kriss.artifacts import Artifact, create, open_artifact
-from kriss.encoder.config import Precision
-from kriss.encoder.cross import OnnxCrossEncoder, cross_file
+from kriss.encoder.config import TOKENIZER, Precision
 from kriss.encoder.pairs import SETTINGS, Option
-from kriss.encoder.settings import TOKENIZER
+from kriss.encoder.session import OnnxCrossEncoder, cross_file
 from kriss.errors import ArtifactError, DamagedError
 from kriss.ontology import Ontology
 from kriss.rank.parts import ONTOLOGY, RERANKER, encoder_digest

@@ -22,10 +22,9 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers.models.bert.modeling_bert import BertLayer
 
 from kriss.encoder.config import Precision
-from kriss.encoder.cross import cross_file
 from kriss.encoder.export import trace
 from kriss.encoder.quantize import quantize
-from kriss.encoder.session import open_graph
+from kriss.encoder.session import cross_file, open_graph
 from kriss.encoder.windows import Sequences
 from kriss.errors import DriftError
 from kriss.rerank.model import CrossEncoder

@@ -21,9 +21,9 @@ import transformers
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kriss.encoder.base import locate
-from kriss.encoder.pairs import PairConfig, Pairs, read_settings, write_settings
-from kriss.encoder.pretrained import read_model, read_tokenizer, special_tokens
+from kriss.encoder.config import read_settings, write_settings
+from kriss.encoder.pairs import SETTINGS, PairConfig, Pairs
+from kriss.encoder.pretrained import locate, read_model, read_tokenizer, special_tokens
 from kriss.encoder.windows import Batch, Sequences
 
 _PLAIN = {"activation_fn": "torch.nn.modules.linear.Identity", "version": "5.0.0"}
@@ -63,7 +63,7 @@ class CrossEncoder(torch.nn.Module):
     @classmethod
     def load(cls, folder: Path, *, dropout: float | None = None) -> Self:
         """Read a re-ranker that `save` wrote."""
-        tokens, config = read_settings(folder)
+        tokens, config = read_settings(folder / SETTINGS, PairConfig, "train the re-ranker again")
         tokenizer = read_tokenizer(str(folder), str(folder))
         classifier = _classifier(str(folder), str(folder), tokenizer, config, dropout)
         return cls(Pairs(tokenizer.backend_tokenizer, tokens, config), tokenizer, classifier)
@@ -78,7 +78,7 @@ class CrossEncoder(torch.nn.Module):
         self._tokenizer.backend_tokenizer.encode_special_tokens = False  # that is kriss's own wish
         self._tokenizer.save_pretrained(folder)
         self._tokenizer.backend_tokenizer.encode_special_tokens = True
-        write_settings(folder, self.pairs)
+        write_settings(folder / SETTINGS, self.pairs.tokens, self.pairs.config)
 
     def forward(self, ids: Tensor, mask: Tensor, types: Tensor) -> Tensor:
         """Return one score a sequence; `types` is 1 where the candidate is."""

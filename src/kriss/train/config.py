@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-from kriss.encoder.base import MINILM
-from kriss.encoder.config import FIELDS, EncoderConfig, Field, Pooling
+from kriss.encoder.config import FIELDS, MINILM, EncoderConfig, Field, Pooling
 from kriss.errors import ConfigError
 
 Draw = Literal["entities", "names"]
