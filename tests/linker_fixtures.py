@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from kriss.cli import run
-from kriss.link.build import build_linker
 from kriss.index.config import IndexConfig
+from kriss.link.build import build_linker
 from kriss.ontology import Ontology
 from tests.train_fixtures import world
 

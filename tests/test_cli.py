@@ -14,6 +14,7 @@ import typer.main
 
 from kriss import __version__
 from kriss.cli import app, run
+from kriss.cli.reference import reference
 from kriss.ontology import Ontology
 from tests.conftest import FIXTURES, build, contents, write_jsonl
 
@@ -44,6 +45,16 @@ def test_the_commands_that_there_are() -> None:
     expected = {(), ("ontology",), ("verify",)}
     expected |= {("ontology", name) for name in ("build", "info", "search", "show")}
     assert expected <= set(ALL)
+
+
+def test_the_page_of_commands_says_what_help_says() -> None:
+    page = reference()
+    assert page == (Path(__file__).parent.parent / "docs/reference/commands.md").read_text(encoding="utf-8"), (
+        "make the page again: python -m kriss.cli.reference > docs/reference/commands.md"
+    )
+    for command in ALL.values():
+        for parameter in getattr(command, "params", ()):
+            assert parameter.name == "help" or parameter.human_readable_name in page or parameter.opts[0] in page
 
 
 def test_version_and_usage(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,9 +19,9 @@ from typing import NoReturn
 import pytest
 
 from kriss.errors import ArtifactError, KrissError
-from kriss.link.build import build_linker
 from kriss.index.config import IndexConfig
 from kriss.link import learned as learned_module
+from kriss.link.build import build_linker
 from kriss.link.linker import Linker
 from kriss.records import Excerpt
 from tests.conftest import contents

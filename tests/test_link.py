@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kriss.rank.ngrams import NgramIndex
 from numpy.typing import NDArray
 
 from kriss import Excerpt, Link, Linker
 from kriss.encoder.session import OnnxEncoder
 from kriss.errors import ConfigError, InputError, UnknownEntityError
-from kriss.link.build import build_linker
 from kriss.index.config import IndexConfig
 from kriss.index.prototypes import Prototypes
 from kriss.index.vectors import Index
+from kriss.link.build import build_linker
 from kriss.link.given import as_mention
-from kriss.rank.ngrams import NgramIndex
 from kriss.records import Evidence, Mention
 from tests.train_fixtures import one_thread, world  # noqa: F401 - fixtures
 

@@ -286,10 +286,7 @@ def test_annotate_finds_names(clinic: Path, tmp_path: Path, capsys: pytest.Captu
     assert found_in(clinic, file, capsys) == expected
     assert run(["annotate", str(clinic), str(file), "--to", "pubtator", "--out", str(tmp_path / "o")]) == 0
     assert capsys.readouterr().err.endswith("6 of 6 mentions linked in 3 documents\n")
-    spans = [
-        [text[s.start : s.end] for s in d.spans]
-        for text, d in zip(texts, read([tmp_path / "o"]), strict=True)
-    ]
+    spans = [[text[s.start : s.end] for s in d.spans] for text, d in zip(texts, read([tmp_path / "o"]), strict=True)]
     assert spans == expected
 
 

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from kriss.cli import run
-from kriss.link.build import build_linker
 from kriss.index.config import IndexConfig
+from kriss.link.build import build_linker
 from kriss.link.linker import Linker
 from kriss.records import Excerpt
 from tests.train_fixtures import (  # noqa: F401 - fixture

@@ -255,8 +255,7 @@ def test_what_is_refused(
 def test_the_command(tiny_model: Path, built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     words = ["rerank", "train", str(built), str(world().mentions), "--out", str(out), "--model", str(tiny_model)]
-    small = [f"--set={key}={value}" for key, value in
-             {"window": 24, "candidates": 3, "batch": 4, "dev_queries": 10, "shown": "prototype"}.items()]  # fmt: skip
+    small = ["--window=24", "--candidates=3", "--batch=4", "--dev-queries=10", "--shown=prototype"]
     assert run([*words, *small, "--steps", "2", "--threads", "1"]) == 0
     printed = capsys.readouterr().out
     assert f"{out}: trained 2 steps on 8 mentions" in printed
@@ -264,8 +263,8 @@ def test_the_command(tiny_model: Path, built: Path, tmp_path: Path, capsys: pyte
     assert "recall@3" in printed
     assert f"kriss rerank attach {built} {out}" in printed
     assert open_artifact(out, "reranker").config["shown"] == "prototype"
-    assert run([*words, "--set", "candidate=3"]) == 1
-    assert "did you mean 'candidates'?" in capsys.readouterr().err
+    assert run([*words, "--candidates", "1"]) == 1
+    assert "'candidates' must be at least 2, not 1" in capsys.readouterr().err
     assert run([*words, *small]) == 1
     assert "--force" in capsys.readouterr().err
 

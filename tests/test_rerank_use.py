@@ -17,8 +17,9 @@ import torch
 from kriss import Linker
 from kriss.artifacts import open_artifact, verify
 from kriss.cli import run
+from kriss.encoder.config import PairConfig
 from kriss.encoder.export import trace as graph_of
-from kriss.encoder.pairs import Option, PairConfig
+from kriss.encoder.pairs import Option
 from kriss.encoder.quantize import quantize
 from kriss.encoder.session import OnnxCrossEncoder, cross_file
 from kriss.errors import ArtifactError, DamagedError, DriftError, ExistsError

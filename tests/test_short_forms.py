@@ -10,8 +10,8 @@ import pytest
 from kriss import Linker, Ontology
 from kriss.cli import run
 from kriss.errors import DamagedError
-from kriss.link.build import build_linker
 from kriss.index.config import IndexConfig
+from kriss.link.build import build_linker
 from kriss.rank.short_forms import FILE, explained, looks_like_one, short_forms
 from kriss.records import Excerpt
 

@@ -62,13 +62,15 @@ class Setting:
 
     def refusal(self, value: float) -> str:
         """Return what is wrong with a number; nothing if it will do."""
+        if self.high < math.inf and not math.isfinite(value):
+            return f"must be a number, not {value}"
         if self.above is not None and not value > self.above:
             return f"must be more than {self.above:g}, not {value}"
         if self.low <= value <= self.high:
             return ""
         if self.high >= _MOST:
             return f"must be at least {self.low:g}, not {value}"
-        return f"is a number from {self.low:g} to {self.high:g}, not {value}"
+        return f"is a number from {self.low:g} to {self.high:.10g}, not {value}"
 
 
 class Settings:

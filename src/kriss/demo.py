@@ -17,8 +17,8 @@ import typer
 from kriss.cli import run
 
 _TWO_MINUTES = (
-    *("--steps", "60", "--set", "batch=64", "--set", "dev_every=30"),
-    *("--set", "dev_queries=200", "--set", "dev_entities=400"),
+    *("--steps", "60", "--batch", "64", "--dev-every", "30"),
+    *("--dev-queries", "200", "--dev-entities", "400"),
 )
 """A training short enough to watch: the score on the dev set rises all the same."""
 _TEXTS = (

@@ -59,7 +59,7 @@ def with_settings(command: Callable[..., None], *, only: Sequence[str] = ()) -> 
         file = given["config_file"]
         in_file = typed(wanted, read_toml(file), str(file)) if file else {}
         options = {name: _read(given[name], *field) for name, field in fields.items() if _is_told(_context, name)}
-        told = in_file | typed(wanted, options, _context.command_path)
+        told = in_file | typed(wanted, options, f"kriss {command_of(_context)}")
         extra = {"given": told} if wants_given else {}
         command(**{name: given[name] for name in own}, **extra, settings=wanted(**start | told))
 
@@ -67,6 +67,11 @@ def with_settings(command: Callable[..., None], *, only: Sequence[str] = ()) -> 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in parameters}
     return run
+
+
+def command_of(context: typer.Context) -> str:
+    """Return a command as it is typed, without the program."""
+    return context.command_path.partition(" ")[2].removesuffix(" run")
 
 
 def _rank(parameter: inspect.Parameter, own: Mapping[str, object]) -> int:

@@ -26,12 +26,16 @@ Made by `python -m kriss.cli.reference`. Every command answers to `--help`. Sett
 
 def reference() -> str:
     """Return the page."""
-    return "\n".join([_HEAD, *_sections(typer.main.get_command(app), "kriss", None)])
+    return "\n".join([_HEAD, *_sections(typer.main.get_command(app), "kriss", None)]).rstrip() + "\n"
 
 
 def _sections(command: Any, path: str, parent: Any) -> Iterator[str]:  # noqa: ANN401 - click's own, which typer hides
     context = typer.Context(command, info_name=path, parent=parent)
     below = getattr(command, "commands", {})
+    if isinstance(command, DefaultGroup):  # what its usual command says is enough
+        for name, one in below.items():
+            yield from _sections(one, path if name == "run" else f"{path} {name}", parent)
+        return
     yield f"{'#' * min(path.count(' ') + 2, 3)} {path}\n"
     yield f"{' '.join((command.help or '').split())}\n"
     usage = " ".join(one for one in command.collect_usage_pieces(context) if one != "[OPTIONS]")
@@ -46,8 +50,7 @@ def _sections(command: Any, path: str, parent: Any) -> Iterator[str]:  # noqa: A
         if rows:
             yield ""
     for name, one in below.items():
-        usual = isinstance(command, DefaultGroup) and name == "run"
-        yield from _sections(one, path if usual else f"{path} {name}", parent)
+        yield from _sections(one, f"{path} {name}", parent)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kriss.cli.console import Display
 from kriss.cli.extras import need_training
 from kriss.cli.link import Data
+from kriss.cli.options import with_settings
+from kriss.rerank.config import RerankConfig
 
 if TYPE_CHECKING:
     from kriss.link.linker import Linker
@@ -23,20 +26,12 @@ def _group() -> None:
 
 
 @app.command()
+@with_settings
 def train(
     linker: Annotated[Path, typer.Argument(metavar="LINKER", help="A linker written by 'kriss index'.")],
     mentions: Annotated[Path, typer.Argument(metavar="MENTIONS", help="Mentions written by 'kriss mine'.")],
     *,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write the re-ranker.")],
-    config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting; may be repeated.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="minilm, a folder, or a name on the Hugging Face hub.")
-    ] = None,
-    steps: Annotated[int | None, typer.Option(metavar="N", help="Batches to train on.")] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Draws other examples.")] = None,
     gold: Annotated[
         list[str] | None,
         typer.Option(metavar="GOLD", help="Labeled documents to learn from as well: a file, or ncbi-disease:train."),
@@ -45,20 +40,10 @@ def train(
     threads: Annotated[int, typer.Option(metavar="N", min=0, help="Threads of the linker; 0 for all cores.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was interrupted.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the re-ranker at --out.")] = False,
+    settings: RerankConfig,
 ) -> None:
     """Train a re-ranker on mined mentions, each with the candidates that the linker finds for it."""
-    from kriss.config import from_mapping, parse_settings, read_toml
-    from kriss.rerank.config import RerankConfig, check
-
-    values = (read_toml(config) if config else {}) | parse_settings(settings or [])
-    options = {"model": model, "steps": steps, "seed": seed}
-    values |= {key: value for key, value in options.items() if value is not None}
-    if "epochs" in values:  # whoever asks for epochs does not want the default's steps
-        values.setdefault("steps", 0)
-    chosen = from_mapping(RerankConfig, values, "kriss rerank train")
-    check(chosen)
     need_training("training", "accelerate", "matplotlib", "onnx", "onnxscript")
-    from kriss.cli.console import Display
     from kriss.link.linker import Linker
     from kriss.rerank.run import train_reranker
 
@@ -66,7 +51,7 @@ def train(
     labeled = _labeled(gold, data, opened) if gold else []
     with Display("preparing") as progress:
         report = train_reranker(
-            chosen, opened, mentions, out, gold=labeled, resume=resume, force=force, progress=progress
+            settings, opened, mentions, out, gold=labeled, resume=resume, force=force, progress=progress
         )
     kept = (
         f"best on dev at step {report.best_step:,}" if report.after else "no dev mentions, so the last weights are kept"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from kriss.cli.console import Display
 from kriss.cli.extras import need_training
 from kriss.cli.groups import DefaultGroup
-
-if TYPE_CHECKING:
-    from kriss.train.config import TrainConfig
+from kriss.cli.options import with_settings
+from kriss.train.config import TrainConfig
 
 app = typer.Typer(
     cls=DefaultGroup,
@@ -24,37 +24,25 @@ OntologyFolder = Annotated[
     Path, typer.Argument(metavar="ONTOLOGY", help="An ontology written by 'kriss ontology build'.")
 ]
 MentionsFolder = Annotated[Path, typer.Argument(metavar="MENTIONS", help="Mentions written by 'kriss mine'.")]
-Preset = Annotated[str, typer.Option(metavar="NAME", help="mini (MiniLM, a CPU) or paper (section 4.2).")]
-ConfigFile = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML.")]
-Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting; may be repeated.")]
 
 
 @app.command()
+@with_settings
 def run(
     ontology: OntologyFolder,
     mentions: MentionsFolder,
     *,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write the encoder.")],
-    preset: Preset = "mini",
-    config: ConfigFile = None,
-    settings: Settings = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="minilm, a folder, or a name on the Hugging Face hub.")
-    ] = None,
-    steps: Annotated[int | None, typer.Option(metavar="N", help="Batches to train on.")] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Draws other batches.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was interrupted.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the encoder at --out.")] = False,
+    settings: TrainConfig,
 ) -> None:
     """Train an encoder. On several GPUs: torchrun --nproc-per-node 8 --no-python kriss train ..."""
-    chosen = _config(preset, config, settings, {"model": model, "steps": steps, "seed": seed})
     need_training("training", "accelerate", "matplotlib")
-    from kriss.cli.console import Display
-    from kriss.ontology import Ontology
-    from kriss.train.run import train
+    from kriss.stages import train
 
     with Display("preparing") as progress:
-        report = train(chosen, Ontology.load(ontology), mentions, out, resume=resume, force=force, progress=progress)
+        report = train(ontology, mentions, out, settings, resume=resume, force=force, progress=progress)
     if report is None:  # one process of several, and not the first
         return
     kept = (
@@ -98,17 +86,3 @@ def score(
         shares = "  ".join(f"top-{top} {score.figures[f'{kind}@{top}']:.3f}" for top in TOP)
         typer.echo(f"{kind:<8} {len(asked):>6,} queries  {shares}")
     typer.echo(f"against {len(dev.rows):,} entities with {len(dev.prototypes):,} prototypes")
-
-
-def _config(preset_name: str, file: Path | None, settings: list[str] | None, options: dict[str, Any]) -> TrainConfig:
-    """Return the preset with what a file, then --set, then options say instead."""
-    from kriss.config import from_mapping, parse_settings, read_toml, to_mapping
-    from kriss.train.config import TrainConfig, check, preset
-
-    values = (read_toml(file) if file else {}) | parse_settings(settings or [])
-    values |= {key: value for key, value in options.items() if value is not None}
-    if "epochs" in values:  # whoever asks for epochs does not want the preset's steps
-        values.setdefault("steps", 0)
-    config = from_mapping(TrainConfig, to_mapping(preset(preset_name)) | values, "kriss train")
-    check(config)
-    return config

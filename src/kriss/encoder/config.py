@@ -18,6 +18,7 @@ REFERENCES = "references"
 """The folder of the reference encoder, below that of the mention encoder."""
 
 Precision = Literal["fp32", "int8"]
+Shown = Literal["reference", "prototype", "both"]
 Pooling = Literal["cls", "mean", "mention"]
 Field = Literal["tree", "type", "names", "definition"]
 FIELDS: tuple[Field, ...] = ("tree", "type", "names", "definition")
@@ -43,6 +44,28 @@ class EncoderConfig(Settings):
             "What a reference says of its entity: tree, type, names, definition. Repeatable.", "FIELD", flag="--field"
         ),
     ] = FIELDS
+
+
+@dataclass(frozen=True, slots=True)
+class PairConfig:
+    """Settings that a trained re-ranker carries with it: changing one would change its scores."""
+
+    window: int = 64
+    """Tokens of the mention's side, [CLS], [SEP] and markers included."""
+    reference_window: int = 32
+    """Tokens of a candidate's reference, counted with the [CLS] that is then removed."""
+    prototype_window: int = 32
+    """Tokens of a candidate's prototype, counted likewise."""
+    shown: Shown = "both"
+    """What is shown of a candidate: its entity's reference, its best prototype, or the one and then the other."""
+    fields: tuple[Field, ...] = FIELDS
+    """What a reference tells of its entity."""
+
+    def longest(self) -> int:
+        """Return how many tokens a pair has at most."""
+        reference = self.reference_window - 1 if self.shown != "prototype" else 0
+        prototype = self.prototype_window - 1 if self.shown != "reference" else 0
+        return self.window + reference + prototype
 
 
 @dataclass(frozen=True, slots=True)

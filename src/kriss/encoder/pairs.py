@@ -12,38 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from tokenizers import Tokenizer
 
-from kriss.encoder.config import FIELDS, EncoderConfig, Field, SpecialTokens
+from kriss.encoder.config import EncoderConfig, PairConfig, SpecialTokens
 from kriss.encoder.windows import Ids, Sequences, Windows
 from kriss.records import Entity, Excerpt
 
 SETTINGS = "reranker.json"
-Shown = Literal["reference", "prototype", "both"]
-
-
-@dataclass(frozen=True, slots=True)
-class PairConfig:
-    """Settings that a trained re-ranker carries with it: changing one would change its scores."""
-
-    window: int = 64
-    """Tokens of the mention's side, [CLS], [SEP] and markers included."""
-    reference_window: int = 32
-    """Tokens of a candidate's reference, counted with the [CLS] that is then removed."""
-    prototype_window: int = 32
-    """Tokens of a candidate's prototype, counted likewise."""
-    shown: Shown = "both"
-    """What is shown of a candidate: its entity's reference, its best prototype, or the one and then the other."""
-    fields: tuple[Field, ...] = FIELDS
-    """What a reference tells of its entity."""
-
-    def longest(self) -> int:
-        """Return how many tokens a pair has at most."""
-        reference = self.reference_window - 1 if self.shown != "prototype" else 0
-        prototype = self.prototype_window - 1 if self.shown != "reference" else 0
-        return self.window + reference + prototype
 
 
 @dataclass(frozen=True, slots=True)

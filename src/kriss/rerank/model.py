@@ -21,8 +21,8 @@ import transformers
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kriss.encoder.config import read_settings, write_settings
-from kriss.encoder.pairs import SETTINGS, PairConfig, Pairs
+from kriss.encoder.config import PairConfig, read_settings, write_settings
+from kriss.encoder.pairs import SETTINGS, Pairs
 from kriss.encoder.pretrained import locate, read_model, read_tokenizer, special_tokens
 from kriss.encoder.windows import Batch, Sequences
 

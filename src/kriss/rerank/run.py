@@ -18,7 +18,7 @@ from kriss.link.linker import Linker
 from kriss.rank.rerank import CrossScorer, made_for
 from kriss.rank.tune import Case, tune, usable
 from kriss.records import Excerpt
-from kriss.rerank.config import RerankConfig, check
+from kriss.rerank.config import RerankConfig
 from kriss.rerank.examples import Example, ExampleMaker, digest_of, read_cases, shuffled
 from kriss.rerank.export import export_reranker
 from kriss.rerank.model import CrossEncoder, rerank_loss
@@ -62,7 +62,6 @@ def train_reranker(
 
     `gold` are mentions that a person labeled: they are at most half of what is learned from.
     """
-    check(config)
     check_target(out, "reranker", force=force)
     work = checkpoint.folder_of(out)
     begun = checkpoint.to_resume(work, resume=resume, force=force)

@@ -17,7 +17,7 @@ from kriss.errors import ConfigError
 from kriss.ontology import Ontology
 from kriss.train import checkpoint
 from kriss.train.batches import Sampler, TokenizedBatch
-from kriss.train.config import TrainConfig, check
+from kriss.train.config import TrainConfig
 from kriss.train.dev import DevSet
 from kriss.train.examples import TrainingSet
 from kriss.train.gradients import backward
@@ -54,7 +54,6 @@ def train(
     Under torchrun every process calls this with the same arguments; the first one writes, tells of
     its progress and returns a report, the others return None.
     """
-    check(config)
     check_target(out, "encoder", force=force)
     processes, work = join_processes(), checkpoint.folder_of(out)
     is_first = processes.is_main_process
