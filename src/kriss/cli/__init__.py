@@ -83,7 +83,7 @@ def verify(
 def run(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit status; a known error is one line, not a traceback."""
     try:
-        app(arguments)
+        app(arguments, prog_name="kriss")
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except KrissError as error:

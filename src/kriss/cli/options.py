@@ -59,7 +59,7 @@ def with_settings(command: Callable[..., None], *, only: Sequence[str] = ()) -> 
         file = given["config_file"]
         in_file = typed(wanted, read_toml(file), str(file)) if file else {}
         options = {name: _read(given[name], *field) for name, field in fields.items() if _is_told(_context, name)}
-        told = in_file | typed(wanted, options, f"kriss {command_of(_context)}")
+        told = in_file | typed(wanted, options, _command_of(_context))
         extra = {"given": told} if wants_given else {}
         command(**{name: given[name] for name in own}, **extra, settings=wanted(**start | told))
 
@@ -69,9 +69,9 @@ def with_settings(command: Callable[..., None], *, only: Sequence[str] = ()) -> 
     return run
 
 
-def command_of(context: typer.Context) -> str:
-    """Return a command as it is typed, without the program."""
-    return context.command_path.partition(" ")[2].removesuffix(" run")
+def _command_of(context: Any) -> str:  # noqa: ANN401 - click's own, which typer hides
+    """Return a command as it is typed; the usual one of a group has no name of its own."""
+    return f"{_command_of(context.parent)} {context.info_name}".removesuffix(" run") if context.parent else "kriss"
 
 
 def _rank(parameter: inspect.Parameter, own: Mapping[str, object]) -> int:
