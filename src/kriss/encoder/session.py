@@ -21,7 +21,7 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from kriss.encoder.config import SETTINGS, TOKENIZER, EncoderConfig, Precision, read_settings
+from kriss.encoder.config import SETTINGS, TOKENIZER, EncoderConfig, PairConfig, Precision, read_settings
 from kriss.encoder.pairs import SETTINGS as RERANKER
 from kriss.encoder.pairs import PairConfig, Pairs
 from kriss.encoder.windows import Batch, Sequences, Windows, read_fast_tokenizer
