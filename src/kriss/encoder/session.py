@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from kriss.encoder.config import SETTINGS, TOKENIZER, EncoderConfig, PairConfig, Precision, read_settings
 from kriss.encoder.pairs import SETTINGS as RERANKER
-from kriss.encoder.pairs import PairConfig, Pairs
+from kriss.encoder.pairs import Pairs
 from kriss.encoder.windows import Batch, Sequences, Windows, read_fast_tokenizer
 from kriss.errors import ArtifactError, ConfigError, DamagedError
 from kriss.records import Entity, Excerpt
