@@ -78,7 +78,7 @@ def scored(gold: list[GoldMention], predictions: list[Prediction], knowledge: Kn
 
 
 @pytest.mark.parametrize(
-    ("answer", "gold", "right", "by_lot"),
+    ("answer", "gold", "right", "at_random"),
     [
         (["A"], {"A"}, 1, 1),
         (["A"], {"A", "B"}, 1, 1),
@@ -88,9 +88,9 @@ def scored(gold: list[GoldMention], predictions: list[Prediction], knowledge: Kn
         (["A", "B", "C", "D"], {"A", "C", "D"}, 0, 0.75),
     ],
 )
-def test_right_or_wrong(answer: list[str], gold: set[str], right: float, by_lot: float) -> None:
+def test_right_or_wrong(answer: list[str], gold: set[str], right: float, at_random: float) -> None:
     assert strict(answer, gold) == right
-    assert expected(answer, gold) == by_lot
+    assert expected(answer, gold) == at_random
 
 
 def test_ranks_count_entities_not_names() -> None:
@@ -104,7 +104,7 @@ def test_ranks_count_entities_not_names() -> None:
 
 
 @given(st.lists(st.sampled_from("ABCDE"), max_size=5, unique=True), st.sets(st.sampled_from("ABCDE"), min_size=1))
-def test_breaking_ties_by_lot_is_the_mean_over_all_choices(answer: list[str], gold: set[str]) -> None:
+def test_breaking_ties_at_random_is_the_mean_over_all_choices(answer: list[str], gold: set[str]) -> None:
     choices = [strict([one], gold) for one in answer]
     assert expected(answer, gold) == pytest.approx(sum(choices) / len(choices) if choices else 0.0)
     assert strict(answer, gold) <= expected(answer, gold)
@@ -437,7 +437,7 @@ def test_the_command_writes_every_form(tmp_path: Path, ontology: Ontology, capsy
     assert run([*arguments, "--force"]) == 0
 
 
-def test_what_a_rival_lacks_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_compared_system_lacks_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mentions = [{"start": 14, "end": 32, "entity": "D2"}, {"start": 34, "end": 36, "entity": "D2"}]
     gold = write_jsonl(tmp_path / "gold.jsonl", {"id": "1", "text": TEXT, "mentions": mentions})
     for folder, answers in (("a", [said(14, 32, "D2"), said(34, 36, "D2")]), ("b", [said(34, 36, "D2")])):

@@ -58,7 +58,7 @@ class Result:
             "intervals: 95%, percentile bootstrap over documents",
         ]
         if self.has_ties:
-            found.append("ties at random: what breaking each tie by lot gives on average")
+            found.append("ties at random: what breaking each tie at random gives on average")
         if knowledge.ontology is not None:
             name = knowledge.ontology.artifact.path.resolve()
             shown = name.parent.name if name.name == "ontology" else name.name
