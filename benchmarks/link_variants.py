@@ -21,8 +21,7 @@ from kriss.documents.read import gold
 from kriss.documents.table import PREDICTIONS
 from kriss.documents.write import output, write_links
 from kriss.errors import ConfigError, KrissError
-from kriss.link.linker import Linker
-from kriss.link.run import link_documents
+from kriss.link.linker import Linker, link_documents
 
 _WEIGHT = "weight."
 _DOCUMENTS = 16

@@ -13,10 +13,9 @@ import pytest
 from kriss.cli import run
 from kriss.documents.read import read
 from kriss.errors import InputError
-from kriss.link import learn as learn_module
 from kriss.link.learn import exported, learn
-from kriss.link.learned import Example
 from kriss.link.linker import Linker
+from kriss.rank.snapshot import Example
 from kriss.records import Document, Span
 from tests.train_fixtures import one_thread  # noqa: F401 - fixture
 
@@ -102,7 +101,7 @@ def test_gold_files_are_learned(
     examples = Linker.load(ward).examples()
     assert [told(example) for example in examples] == LEARNED
     assert {example.evidence.document for example in examples} == {"7"}
-    [link] = Linker.load(ward, mode="supervised", context=1.0).link([(TEXT, 14, 16)])
+    [link] = Linker.load(ward, mode="supervised").link([(TEXT, 14, 16)])
     assert (link.entity, link.candidates[0].evidence.document) == ("D009103", "7")
 
 
@@ -124,23 +123,23 @@ def test_unknown_ids_are_refused_or_passed_over(
 
 @pytest.mark.parametrize("skip", [True, False])
 def test_nothing_is_learned_of_a_file_that_is_bad_at_its_end(
-    ward: Path, tmp_path: Path, fails: Callable[..., str], monkeypatch: pytest.MonkeyPatch, skip: bool
+    ward: Path, tmp_path: Path, fails: Callable[..., str], skip: bool
 ) -> None:
-    monkeypatch.setattr(learn_module, "_AT_ONCE", 1)
     line = json.dumps({"text": TEXT, "start": 14, "end": 16, "entity": "D009103"})
     (tmp_path / "gold.jsonl").write_text(f'{line}\n{line}\n{{"text": "MS", "start": 0, "end": 9}}\n')
     assert "gold.jsonl:3: " in fails(ward, tmp_path / "gold.jsonl", *(["--skip-unknown"] if skip else []))
     assert not (ward / "learned").exists()
 
 
-def test_many_examples_go_in_batches(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learn_module, "_AT_ONCE", 4)
+def test_a_file_is_one_change(ward: Path) -> None:
     documents = [Document(str(n), TEXT, (Span(14, 16, ("D009103",)),)) for n in range(10)]
     seen: list[int] = []
     linker = Linker.load(ward)
-    report = learn(linker, iter(documents), progress=seen.append)
-    assert (report.examples, report.documents, seen) == (10, 10, [4, 4, 2])
+    report = learn(linker, iter(documents), who="ann", progress=seen.append)
+    assert (report.examples, report.documents, seen) == (10, 10, [10])
     assert [example.evidence.document for example in linker.examples()] == [str(n) for n in range(10)]
+    [change] = linker.history()
+    assert (len(change.examples), change.who) == (10, "ann")
 
 
 def test_a_data_set_is_learned_and_linked_by_its_name(
@@ -252,10 +251,7 @@ def test_few_examples_of_each_spelling_in_a_document(
     assert "2 mentions were left out" in shown.err
 
 
-def test_entities_that_bring_a_name_are_added(
-    ward: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(learn_module, "_AT_ONCE", 1)
+def test_entities_that_bring_a_name_are_added(ward: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [
         {"text": TEXT, "start": 14, "end": 16, "entity": "Q1"},  # the name comes later
         {"text": TEXT, "start": 27, "end": 34, "entity": "Q1", "name": "first thing"},
@@ -308,8 +304,17 @@ def test_add_list_remove(ward: Path, capsys: pytest.CaptureFixture[str]) -> None
         assert shown in listed
     assert say("remove", "g1", "g3") == f"{ward}: forgot g1, g3\n"
     assert [example.id for example in Linker.load(ward).examples()] == ["g2"]
-    say("remove", "g2")
+    say("remove", "g2", "--who", "ann")
     assert "g2" not in say("list")
+    shown = say("history")
+    for part in ("add", "g2, g3", "remove", "g1, g3", "ann"):
+        assert part in shown
+    assert say("undo") == f"{ward}: took back change 4 (remove g2)\n"
+    assert say("undo", "3") == f"{ward}: took back change 3 (remove g1, g3)\n"
+    assert "g3" in say("list")
+    assert "undo 3" in say("history")
+    assert run(["learn", "undo", str(ward), "3"]) == 1
+    assert "there is no change 3 to undo in" in capsys.readouterr().err
 
 
 # --- out and in again ----------------------------------------------------------------------------
@@ -354,7 +359,7 @@ def test_what_is_exported_is_learned_again(
     [evidence] = [example.evidence for example in again.examples() if example.entity == "D009103"]
     assert (evidence.start, evidence.end) == (70 + where, 74 + where)
     ask = [("a thing of", 2, 7), ("kept by its name", 0, 16)]
-    options = {"mode": "supervised", "context": 1.0}
+    options = {"mode": "supervised"}
     for one, other in zip(
         again.with_options(**options).link(ask), linker.with_options(**options).link(ask), strict=True
     ):

@@ -19,7 +19,7 @@ from kriss.index.config import IndexConfig
 from kriss.index.prototypes import Prototypes
 from kriss.index.vectors import Index
 from kriss.link.build import build_linker
-from kriss.link.given import as_mention
+from kriss.link.linker import as_mention
 from kriss.records import Evidence, Mention
 from tests.train_fixtures import one_thread, world  # noqa: F401 - fixtures
 

@@ -15,10 +15,9 @@ import pytest
 
 from kriss.cli import run
 from kriss.documents.read import read
-from kriss.link import run as run_module
-from kriss.link.annotate import SpacyEntities
-from kriss.link.linker import Linker
-from kriss.link.run import link_documents
+from kriss.link import linker as linker_module
+from kriss.link.annotate import Dictionary, SpacyEntities
+from kriss.link.linker import Linker, link_documents
 from kriss.records import Document, Mention, Span
 from tests.train_fixtures import one_thread  # noqa: F401 - fixture
 
@@ -161,7 +160,7 @@ def test_standard_input(
 
 
 def test_documents_without_mentions_do_not_pile_up(clinic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "_AT_ONCE", 3)
+    monkeypatch.setattr(linker_module, "_BATCH", 3)
     read = 0
 
     def documents() -> Iterable[Document]:
@@ -305,6 +304,19 @@ def test_annotate_finds_what_was_learned(ward: Path, tmp_path: Path, capsys: pyt
     assert found_in(ward, file, capsys) == [expected]
     linker.remove(example)
     assert found_in(ward, file, capsys) == [[name for name in expected if name != "patient"]]
+
+
+def test_what_is_learned_while_text_is_annotated_is_found(ward: Path) -> None:
+    here, other = Linker.load(ward), Linker.load(ward)
+    find, text = Dictionary(here), "A dose of the patient."
+    assert find([text]) == [[]]
+    example = other.add((text, 2, 6), "D001241")
+    assert find([text]) == [[(2, 6)]]
+    command = [sys.executable, "-m", "kriss.cli", "learn", "add", str(ward), "The [[patient]].", "D009103"]
+    subprocess.run(command, check=True, capture_output=True)
+    assert find([text]) == [[(2, 6), (14, 21)]]
+    other.remove(example)
+    assert find([text]) == [[(14, 21)]]
 
 
 def test_annotate_says_what_it_skips(clinic: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,7 +36,7 @@ def test_it_is_shared_between_threads(linker: Linker) -> None:
 
 
 def test_it_can_be_pickled_and_sent_to_processes(linker: Linker) -> None:
-    other = linker.with_options(ngrams=0.5, ids=["X:001", "X:002"], threshold=0.1)
+    other = linker.with_options(weights={"spelling": 0.5}, ids=["X:001", "X:002"], threshold=0.1)
     again = pickle.loads(pickle.dumps(other))
     assert (again.config, again.link(MENTIONS)) == (other.config, other.link(MENTIONS))
     with multiprocessing.get_context("spawn").Pool(2) as pool:
@@ -46,7 +46,7 @@ def test_it_can_be_pickled_and_sent_to_processes(linker: Linker) -> None:
 
 _FORK = """if True:
     import multiprocessing, sys, kriss
-    linker, text = kriss.Linker.load(sys.argv[1], ngrams=0.1), "who had a [[strange cold]] or [[gastrosis]]"
+    linker, text = kriss.Linker.load(sys.argv[1]), "who had a [[strange cold]] or [[gastrosis]]"
     expected = linker.link_text(text)  # by now there are threads, of ONNX Runtime's callers and of FAISS
     def link(number):
         return linker.link_text(text)
@@ -71,7 +71,7 @@ _BASE = """if True:
     sys.meta_path.insert(0, Absent())
     import kriss
     from kriss.cli import run
-    linker = kriss.Linker.load(sys.argv[1], ngrams=0.1)
+    linker = kriss.Linker.load(sys.argv[1])
     linker.add(linker.link_text("the [[strange cold]] of (multiple sclerosis, MS) [[MS]]")[0].mention, "N", name="n")
     assert run(["annotate", sys.argv[1], sys.argv[3]]) == 0
     print(*sorted(sys.modules))

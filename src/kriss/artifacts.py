@@ -249,8 +249,8 @@ def _write_manifest(
     text = json.dumps(manifest, indent=2, sort_keys=True) + "\n"
     (draft.path / MANIFEST).write_text(text, encoding="utf-8")
     for name in (*written, MANIFEST):
-        _sync(draft.path / name)
-    _sync(draft.path)
+        sync(draft.path / name)
+    sync(draft.path)
 
 
 def _version(package: str) -> str:
@@ -273,7 +273,7 @@ def _put_in_place(draft: Path, target: Path) -> None:
         if replacing:
             aside.rename(target)
         raise
-    _sync(target.parent)
+    sync(target.parent)
     if replacing:
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -296,7 +296,7 @@ def _draft_prefix(target: Path) -> str:
     return f".{target.name}.building-{socket.gethostname()}-"
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Flush a file or folder to disk, so that a rename never outlives its content."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -130,8 +130,7 @@ def link_documents(
     **settings: Any,  # noqa: ANN401 - the fields of LinkConfig
 ) -> Iterator[Linked]:
     """Link the mentions that documents mark, in files of any format or in memory; they come out one by one."""
-    from kriss.link.linker import Linker
-    from kriss.link.run import link_documents
+    from kriss.link.linker import Linker, link_documents
 
     loaded = linker.with_options(**settings) if isinstance(linker, Linker) else Linker.load(linker, **settings)
     return link_documents(loaded, _documents(documents), top)

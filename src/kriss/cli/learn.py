@@ -1,4 +1,4 @@
-"""`kriss learn`: teach a linker examples, look at them, forget them, save them."""
+"""`kriss learn`: give a linker examples, look at them, forget them, save them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from kriss.cli.link import Data, LinkerFolder
 
 app = typer.Typer(
     cls=DefaultGroup,
-    help="Teach a linker from gold files: kriss learn LINKER GOLD...",
+    help="Learn examples from gold files: kriss learn LINKER GOLD...",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+Who = Annotated[str, typer.Option(metavar="NAME", help="Who says so, as the history shows.  [default: login name]")]
 
 
 @app.command()
@@ -49,6 +51,7 @@ def run(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Draws other examples.")] = 0,
+    who: Who = "",
     threads: Annotated[int, typer.Option(metavar="N", help="Threads that encode; 0 for all cores.")] = 0,
 ) -> None:
     """Learn every mention that a gold file links to an entity; it counts from the next link on."""
@@ -67,6 +70,7 @@ def run(
             per_entity=per_entity,
             per_document=per_document,
             seed=seed,
+            who=who,
             progress=lambda count: bar.update(task, advance=count),
         )
     typer.echo(f"{linker}: learned {report.examples:,} examples from {report.documents:,} documents")
@@ -93,6 +97,7 @@ def add(
     entity: Annotated[str, typer.Argument(metavar="ID", help="The entity it means.")],
     name: Annotated[str, typer.Option(metavar="NAME", help="Adds the entity, if the ontology does not have it.")] = "",
     document: Annotated[str, typer.Option(metavar="ID", help="Where the text is from, as shown in the evidence.")] = "",
+    who: Who = "",
 ) -> None:
     """Learn one example."""
     from kriss.documents.text import parse_bracketed
@@ -105,7 +110,8 @@ def add(
         raise InputError(
             f"the text marks {len(spans)} mentions where one is needed; put double brackets around it: [[MS]]"
         )
-    example = Linker.load(linker).add(Mention.at(plain, *spans[0]), entity, name=name, document=document)
+    mention = Mention.at(plain, *spans[0])
+    example = Linker.load(linker).add(mention, entity, name=name, document=document, who=who)
     typer.echo(f"{linker}: learned {example}")
 
 
@@ -127,12 +133,47 @@ def list_examples(linker: LinkerFolder) -> None:
 def remove(
     linker: LinkerFolder,
     examples: Annotated[list[str], typer.Argument(metavar="EXAMPLE...", help="Ids that 'kriss learn list' shows.")],
+    who: Who = "",
 ) -> None:
     """Forget examples."""
     from kriss.link.linker import Linker
 
-    Linker.load(linker).remove(*examples)
+    Linker.load(linker).remove(*examples, who=who)
     typer.echo(f"{linker}: forgot {', '.join(examples)}")
+
+
+@app.command()
+def undo(
+    linker: LinkerFolder,
+    change: Annotated[
+        int | None,
+        typer.Argument(metavar="CHANGE", help="A number that 'kriss learn history' shows.  [default: the last]"),
+    ] = None,
+    who: Who = "",
+) -> None:
+    """Take back a change: what it added goes, what it removed comes back."""
+    from kriss.link.linker import Linker
+
+    done = Linker.load(linker).undo(change, who=who)
+    typer.echo(f"{linker}: took back change {done.number} ({done.action} {_named(done.examples)})")
+
+
+@app.command()
+def history(linker: LinkerFolder) -> None:
+    """Show every change to the examples: what was done, by whom and when."""
+    from kriss.cli.console import listing, output
+    from kriss.link.linker import Linker
+
+    rows = [
+        (str(one.number), f"{one.action} {one.undoes or ''}".strip(), _named(one.examples), one.who, one.time)
+        for one in Linker.load(linker).history()
+    ]
+    output().print(listing(f"changes of {linker}", ["change", "action", "examples", "who", "time"], rows))
+
+
+def _named(examples: tuple[str, ...]) -> str:
+    """Return the ids of examples, of many the first and the last."""
+    return ", ".join(examples) if len(examples) <= 3 else f"{examples[0]} to {examples[-1]} ({len(examples):,})"
 
 
 @app.command()

@@ -110,7 +110,7 @@ def _write(
     force: bool,
 ) -> None:
     from kriss.documents.write import output, write_links
-    from kriss.link.run import link_documents
+    from kriss.link.linker import link_documents
 
     counts = {"documents": 0, "mentions": 0, "linked": 0}
 

@@ -159,7 +159,7 @@ def _above_a_guess(
     bounds = np.searchsorted(np.concatenate(whose)[order], np.arange(len(queries) + 1)).tolist()
     all_scores, all_rows = np.concatenate(scores)[order], np.concatenate(rows)[order]
     answers: list[tuple[Vectors, Rows] | None] = []
-    for at, doubt in enumerate(_doubt(queries, longest).tolist()):
+    for at, doubt in enumerate(doubt_of(queries, longest).tolist()):
         own, own_rows = all_scores[bounds[at] : bounds[at + 1]], all_rows[bounds[at] : bounds[at + 1]]
         answer = None
         if len(own) >= k:
@@ -177,7 +177,7 @@ def _rough(queries: Vectors, vectors: Vectors) -> Vectors:
         return queries @ vectors.T
 
 
-def _doubt(queries: Vectors, longest: float) -> NDArray[np.float64]:
+def doubt_of(queries: Vectors, longest: float) -> NDArray[np.float64]:
     """Return by how much two scores in single precision may be in the wrong order, for vectors of that length."""
     with np.errstate(over="ignore"):
         lengths = np.linalg.norm(queries.astype(np.float64), axis=-1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
@@ -13,14 +14,16 @@ import pyarrow as pa
 from kriss.documents.problems import Problems
 from kriss.documents.read import read
 from kriss.errors import ArtifactError, ConfigError, MissingExtraError
-from kriss.link.assemble import LOOKED_FOR
 from kriss.link.linker import Linker
 from kriss.mine.config import MineConfig
 from kriss.mine.matcher import Matcher
 from kriss.mine.names import Names, Reading, Verdict, write_names
 from kriss.rank.parts import NAMES
+from kriss.rank.snapshot import Snapshot
 from kriss.records import Document, Span
 
+LOOKED_FOR = MineConfig(min_length=2)
+"""How names are found in text that is annotated: `MS` too, which mining passes over as too short."""
 _AT_ONCE = 64
 """Documents that are searched together."""
 _USABLE = {Verdict.SHARED, Verdict.COMMON_WORD}
@@ -42,7 +45,7 @@ class _SharedToo(Names):
         return Reading(Verdict.KEPT) if found.verdict == Verdict.SHARED else found
 
 
-class _Taught(Names):
+class _Learned(Names):
     """Surfaces that people pointed at, common words among them."""
 
     def judge(self, surface: bytes, number: int) -> Reading:
@@ -51,28 +54,47 @@ class _Taught(Names):
 
 
 class Dictionary:
-    """Finds the names of a linker's ontology, and what its examples are called; the longest at each place."""
+    """Finds the names of a linker's ontology, and what its examples are called now; the longest at each place."""
 
     def __init__(self, linker: Linker) -> None:
         folder = linker.artifact.path / NAMES
         if not (folder / "keys.arrow").is_file():
             raise ArtifactError(f"{linker.artifact.path} has no names that can be looked for in text; give --spacy")
-        self._matchers = [Matcher(_SharedToo(folder, LOOKED_FOR))]
-        surfaces = {example.evidence.surface for example in linker.examples()}
-        if taught := sorted(surface for surface in surfaces if any(map(str.isalpha, surface))):
-            self._matchers.append(_taught(taught))
+        self._names = Matcher(_SharedToo(folder, LOOKED_FOR))
+        self._linker = linker
+        self._examples = _Examples()
 
     def __call__(self, texts: Sequence[str]) -> list[Spans]:
         """Return the spans in each text, in order."""
+        learned = self._linker.learned.now()
+        if learned.change != self._examples.change:
+            self._examples = self._examples.at(learned)
         found: list[Spans] = [[] for _ in texts]
-        for matcher in self._matchers:
+        for matcher in filter(None, (self._names, self._examples.matcher)):
             hits = matcher.find(texts)
             for place, start, end in zip(hits.document.tolist(), hits.start.tolist(), hits.end.tolist(), strict=True):
                 found[place].append((start, end))
-        return [_longest(spans) for spans in found] if len(self._matchers) > 1 else found
+        return [_longest(spans) for spans in found]
 
 
-def _taught(surfaces: list[str]) -> Matcher:
+@dataclass(frozen=True, slots=True)
+class _Examples:
+    """What examples are called after some change."""
+
+    change: int = 0
+    surfaces: frozenset[str] = frozenset()
+    matcher: Matcher | None = None
+
+    def at(self, learned: Snapshot) -> _Examples:
+        """Return what they are called now; where nothing is called otherwise, by the same matcher."""
+        surfaces = frozenset(example.evidence.surface for example in learned.examples())
+        if surfaces == self.surfaces:
+            return replace(self, change=learned.change)
+        texts = sorted(surface for surface in surfaces if any(map(str.isalpha, surface)))
+        return _Examples(learned.change, surfaces, _matcher(texts) if texts else None)
+
+
+def _matcher(surfaces: list[str]) -> Matcher:
     """Return a matcher of the surfaces of examples."""
     config = MineConfig(min_length=1)
     table = pa.table(
@@ -80,7 +102,7 @@ def _taught(surfaces: list[str]) -> Matcher:
     )
     with tempfile.TemporaryDirectory(prefix="kriss-") as folder:
         write_names(table, config, Path(folder))
-        return Matcher(_Taught(Path(folder), config))  # what is mapped stays readable when the folder is gone
+        return Matcher(_Learned(Path(folder), config))  # what is mapped stays readable when the folder is gone
 
 
 def _longest(spans: Spans) -> Spans:

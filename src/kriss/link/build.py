@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
 
 from kriss.artifacts import Artifact, check_target, create, open_artifact
 from kriss.config import to_mapping
 from kriss.encoder.config import SETTINGS, TOKENIZER, Precision
 from kriss.encoder.session import PARTS, OnnxEncoder, onnx_file
 from kriss.errors import ExistsError, InputError, MissingExtraError
+from kriss.index import vectors
 from kriss.index.config import IndexConfig
-from kriss.index.encode import Encoding, Progress, blocks_of
-from kriss.index.prototypes import Prototypes, write_prototypes
-from kriss.link.assemble import Assembly
+from kriss.index.encode import Block, Encoding, Progress, blocks_of, joined
+from kriss.index.prototypes import KINDS, Prototypes, write_prototypes
+from kriss.link.annotate import LOOKED_FOR
+from kriss.mine.names import write_names
 from kriss.mine.store import open_mentions
 from kriss.ontology import Ontology
-from kriss.rank.parts import ENCODER, LEARNED, ONTOLOGY, PROTOTYPES
+from kriss.rank import spelling
+from kriss.rank.decide import Ranking
+from kriss.rank.parts import ENCODER, LEARNED, NAMES, ONTOLOGY, PROTOTYPES, REFERENCES, SPELLING, VECTORS, Parts
+from kriss.rank.queries import Queries
 from kriss.rank.short_forms import short_forms, write_short_forms
-from kriss.rank.tune import Weights
+from kriss.rank.tune import Weights, dev_cases, name_cases, tune, usable
 from kriss.work import Engine, Local, Work
+
+_CASES, _ENOUGH = 1000, 50
+"""Dev mentions that are linked, if there are so many, and the fewest that will do."""
+_FOR_RECALL = 200
+"""How many of them measure recall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +95,75 @@ def build_linker(
         shutil.copyfile(table, folder / PROTOTYPES)
         shutil.copytree(ontology.artifact.path, folder / ONTOLOGY)
         shutil.copytree(graphs, folder / ENCODER)
-        assembly = Assembly(
-            work.folder, folder, config, ontology, OnnxEncoder.load(folder / ENCODER, config.precision, threads), blocks
+        facts = _counts(folder, ontology)
+        facts["index"] = _write_vectors(
+            blocks, work.folder, folder, (len(ontology), len(Prototypes(table))), config, progress
         )
-        weights = assembly.run(mined, progress)
+        spelling.build(folder / SPELLING, ontology.names_table())
+        (folder / NAMES).mkdir()
+        with suppress(InputError):  # no name that could stand in text: then none are looked for
+            write_names(ontology.names_table(), LOOKED_FOR, folder / NAMES)
         explained = short_forms(mentions, ontology)
         write_short_forms(explained, folder)
-        facts = assembly.facts | {"short_forms": len(explained)}
-        draft_folder.facts |= facts
+        facts["short_forms"] = len(explained)
+        progress({"event": "tuning"})
+        encoder_here = OnnxEncoder.load(folder / ENCODER, config.precision, threads)
+        weights, recall = _tuned(Parts.open(folder), encoder_here, mined, config.seed)
+        weights.save(folder)
+        draft_folder.facts |= facts | {
+            "recall_at_64": recall,
+            "dev_mentions": weights.queries,
+            "dev_accuracy": dict(weights.accuracy),
+            "weights": dict(weights.weights),
+        }
     work.remove()
-    return IndexReport(out, facts, weights)
+    return IndexReport(out, draft_folder.facts, weights)
+
+
+def _counts(folder: Path, ontology: Ontology) -> dict[str, Any]:
+    """Return how many entities and prototypes there are."""
+    prototypes = Prototypes(folder / PROTOTYPES)
+    return {
+        "entities": len(ontology),
+        "reachable": len(np.unique(prototypes.entity)),
+        "mined": len(np.unique(prototypes.entity[prototypes.kind == KINDS.index("mined")])),
+        "prototypes": prototypes.counts(),
+    }
+
+
+def _write_vectors(
+    blocks: list[Block], work: Path, folder: Path, counts: tuple[int, int], config: IndexConfig, progress: Progress
+) -> dict[str, Any]:
+    """Write the index of prototypes, and the references; return what is worth knowing of the index."""
+    entities, count = counts
+    width = next(joined(blocks, work, "vectors"))[1].shape[1]
+    kind = vectors.choose(count, width) if config.index == "auto" else config.index
+    progress({"event": "indexing", "kind": kind, "count": count})
+    references = np.lib.format.open_memmap(
+        folder / REFERENCES, "w+", np.float32 if kind == "flat" else np.float16, (entities, width)
+    )
+    for block, found in joined(blocks, work, "references"):
+        references[block.first : block.last] = found
+    references.flush()
+    whole = np.lib.format.open_memmap(work / "whole.npy", "w+", np.float32, (count, width))
+    for block, found in joined(blocks, work, "vectors"):
+        whole[block.first : block.last] = found
+    (folder / VECTORS).mkdir()
+    return vectors.build(folder / VECTORS, whole, kind, seed=config.seed)
+
+
+def _tuned(parts: Parts, encoder: OnnxEncoder, mined: pq.ParquetFile, seed: int) -> tuple[Weights, float]:
+    """Choose weights on dev mentions, and measure on some the share of the 64 best prototypes that the index finds."""
+    cases = usable(parts.prototypes, dev_cases(mined, parts.ontology, _CASES, seed))
+    if len(cases) < _ENOUGH:
+        cases = usable(parts.prototypes, name_cases(parts.prototypes, _CASES, seed))
+    weights = tune(Ranking(parts, {}), encoder, cases)
+    if parts.index.kind == "flat" or not cases:
+        return weights, 1.0
+    context = weights.weights["context"]
+    excerpts = [case.excerpt for case in cases[:: max(1, len(cases) // _FOR_RECALL)]]
+    queries = Queries.of(encoder, excerpts, context=context > 0)
+    return weights, round(float(vectors.recall(parts.index, queries.vectors(context))), 4)
 
 
 def _copy_encoder(encoder: Artifact, folder: Path, precision: Precision) -> None:

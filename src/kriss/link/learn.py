@@ -10,12 +10,8 @@ from hashlib import blake2b
 
 from kriss.errors import InputError
 from kriss.link.linker import Linker
-from kriss.link.run import mentions_of
 from kriss.names import folded
 from kriss.records import Document, Mention, Span
-
-_AT_ONCE = 1024
-"""Examples that are encoded and written together: the disk is waited for once for all of them."""
 
 _Find = Callable[[str], str | None]
 
@@ -38,15 +34,6 @@ class LearnReport:
     """Ids that the linker does not have, each with its mentions."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Example:
-    mention: Mention
-    entity: str
-    name: str
-    document: str
-    offset: int
-
-
 def learn(
     linker: Linker,
     documents: Iterable[Document],
@@ -55,9 +42,10 @@ def learn(
     per_entity: int | None = None,
     per_document: int | None = None,
     seed: int = 0,
+    who: str = "",
     progress: Callable[[int], None] = lambda count: None,
 ) -> LearnReport:
-    """Add the mentions of gold documents as examples: all, or none if an id is unknown and not to be skipped.
+    """Add the mentions of gold documents as examples, in one change: all, or none if an id is unknown and not skipped.
 
     An id may have the prefix of a corpus, or lack that of the ontology. An entity that the linker does not have
     is added where a mention of it brings its name. `per_document` are the most examples of an entity by one
@@ -69,40 +57,31 @@ def learn(
     if not skip_unknown:
         _check(linker, documents, {*names}, find)
     chosen = None if per_entity is per_document is None else _drawn(documents, per_entity, per_document, seed, find)
-    report = LearnReport()
-    held: list[_Example] = []
-
-    def flush() -> None:
-        linker.add_all(
-            [(example.mention, example.entity) for example in held],
-            names={example.entity: example.name for example in held if example.name},
-            documents=[example.document for example in held],
-            offsets=[example.offset for example in held],
-        )
-        report.examples += len(held)
-        report.added |= {example.entity for example in held if example.name}
-        progress(len(held))
-        held.clear()
-
+    report = LearnReport(documents=len(documents))
+    examples: list[tuple[Mention, str]] = []
     for number, document in enumerate(documents):
-        report.documents += 1
-        for place, (span, mention) in enumerate(zip(document.spans, mentions_of(document), strict=True)):
+        for place, span in enumerate(document.spans):
             report.without_entity += not span.entities
-            before = len(held)
+            before = len(examples)
             for given in _means(span, find):
-                name = names.get(given, "")
-                entity = given if name else find(given)
+                entity = given if given in names else find(given)
                 if entity is None:
                     report.unknown[given] += 1
                 elif chosen is not None and (number, place, given) not in chosen:
                     report.left_out += 1
                 else:
-                    held.append(_Example(mention, entity, name, document.id, document.offset))
-            report.composite += len(held) - before > 1
-            if len(held) >= _AT_ONCE:
-                flush()
-    if held:
-        flush()
+                    examples.append((Mention(document, span.start, span.end), entity))
+            report.composite += len(examples) - before > 1
+    linker.add_all(
+        examples,
+        names=names,
+        documents=[mention.document.id for mention, _ in examples],
+        offsets=[mention.document.offset for mention, _ in examples],
+        who=who,
+        progress=progress,
+    )
+    report.examples = len(examples)
+    report.added = {entity for _, entity in examples if entity in names}
     return report
 
 

@@ -1,308 +1,192 @@
-"""What a linker was taught: examples that people gave, and entities that the ontology did not have.
+"""Learned examples on disk: an SQLite database in the folder of the linker, and an index that can be made again.
 
     learned/
-      state.json      which segment and which log hold now
-      log-000002.bin  what was added and removed since the segment was written
-      segment-000002/ examples that were folded into an index of their own
-      lock            held by whoever writes
+      examples.sqlite    examples with their vectors, entities that were added, and every change: who, when, what
+      folded-000008192/  an index of the first so many vectors, once there are thousands
 
-An addition is in the log, and on disk, before it is answered. When the log has grown, everything is
-folded into a new segment; `state.json` is replaced last, so a reader sees the old state or the new one.
-Any number of processes may read, and see an addition with their next look; writers take turns.
+What is acknowledged is on disk. Nothing is ever deleted: an example that was removed stays as history and can be
+brought back, and its id is not given out again. Any number of processes read and write, and see a change with their
+next look. The index only spares memory: lost or damaged, it is made again from the database, and no answer changes.
 """
 
 from __future__ import annotations
 
-import fcntl
-import json
+import getpass
 import os
 import shutil
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sqlite3
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
-from itertools import chain, compress
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, Literal
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kriss.errors import ArtifactError, DamagedError, VersionError
-from kriss.index.prototypes import CONTEXT
-from kriss.index.vectors import SETTINGS, Index, Kind, build
-from kriss.link.log import Record, append, read, sync_folder
-from kriss.names import folded as folded_name
+from kriss.documents.problems import flaw_of
+from kriss.errors import ArtifactError, DamagedError, InputError, KrissError
+from kriss.index.vectors import Index, build
+from kriss.link.database import Database, checksum_of
 from kriss.ontology import Ontology
-from kriss.records import Evidence, Mention
+from kriss.rank.snapshot import Example, Snapshot
+from kriss.records import Evidence
 
-STATE, LOCK, FORMAT = "state.json", "lock", 1
 TAIL = 4096
-"""Examples in the log before they are folded: as many are scored one by one with every query."""
-_FEW = 20_000
-"""Folded examples below which an exact index is as fast as any."""
-
-
-Stamp = tuple[int, int, int] | None
-"""What a file was like at a moment: another stamp, another content."""
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A mention that somebody said means an entity."""
-
-    id: str
-    entity: str
-    evidence: Evidence
+"""Examples held in memory before they are folded into an index; half as many as are folded, where that is more."""
+_BLOCK = 8192
+_SHOWN = "number, change, entity, kind, surface, before, after, document, start, end, vector_checksum, checksum"
+Action = Literal["add", "remove", "undo"]
+Vector = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """What is learned at one moment; never changed, so that a query sees one state from start to end."""
+class Change:
+    """Something that was done to the examples."""
 
-    token: tuple[Stamp, Stamp] | None = None
-    """What state and log were like when it was taken."""
-    generation: int = 0
-    end: int = 0
-    """Bytes of the log that are in it."""
-    issued: int = 0
-    """Ids given out so far."""
-    folded: tuple[Example, ...] = ()
-    index: Index | None = None
-    tail: tuple[Example, ...] = ()
-    vectors: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
-    """Those of the tail."""
-    longest: float = 0.0
-    """The length of the longest of them."""
-    entities: dict[str, tuple[str, NDArray[np.float32]]] = field(default_factory=dict)
-    """Entities that were added: their names and references."""
-    owner: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
-    """The entity of each example, folded ones first: a row of the ontology, or, behind those, an added one."""
-    standing: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
-    """Whether an example was not removed."""
-    spelled: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """The places of examples by what they mark (`folded`), also of those that were removed."""
+    number: int
+    action: Action
+    examples: tuple[str, ...]
+    """Those that were added, removed, or by undoing removed or brought back."""
+    who: str
+    time: str
+    """When, in UTC."""
+    undoes: int | None = None
+    """The change that this one took back."""
 
-    def __len__(self) -> int:
-        return int(self.standing.sum())
 
-    def examples(self) -> Iterator[Example]:
-        """Yield the examples that stand."""
-        return compress(chain(self.folded, self.tail), self.standing.tolist())
+class Draft:
+    """A change while it is made, by the only writer there is then."""
 
-    def example(self, place: int) -> Example:
-        """Return an example by its place, folded ones first."""
-        return self.folded[place] if place < len(self.folded) else self.tail[place - len(self.folded)]
+    def __init__(self, connection: sqlite3.Connection, now: Snapshot) -> None:
+        self._connection = connection
+        self.now = now
+        """What was learned before."""
+        self.number = now.change + 1
+        self.undoes: int | None = None
+        """The change that this one takes back."""
+        self._examples, self._rows = now.count, 0
 
-    def spelled_as(self, surface: str) -> NDArray[np.int64]:
-        """Return the places of examples that stand and mark the same text in any case, ascending; none for ""."""
-        places = np.array(self.spelled.get(folded_name(surface), ()) if surface else (), dtype=np.int64)
-        return places[self.standing[places]] if len(places) else places
+    def add_entity(self, entity: str, name: str, reference: Vector) -> None:
+        """Add an entity that the ontology does not have."""
+        self._insert("entities", None, self.number, entity, name, reference.astype("<f4").tobytes())
 
-    def vectors_at(self, places: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the vectors of examples by their places, which ascend."""
-        folded, tail = places[places < len(self.folded)], places[places >= len(self.folded)]
-        parts = [self.index.vectors(folded)] if self.index is not None and len(folded) else []
-        if len(tail):
-            parts.append(self.vectors[tail - len(self.folded)])
-        return np.concatenate(parts)
+    def add(self, entity: str, evidence: Evidence, vector: Vector) -> str:
+        """Add an example, and return its id."""
+        self._examples += 1
+        blob, shown = vector.astype("<f4").tobytes(), evidence
+        values = (entity, shown.kind, shown.surface, shown.left, shown.right, shown.document, shown.start, shown.end)
+        self._insert("examples", self._examples, self.number, *values, crc32(blob), unchecked=(blob,))
+        return f"g{self._examples}"
+
+    def stand(self, place: int, *, standing: bool) -> None:
+        """Remove an example, or bring it back."""
+        self._insert("stands", None, self.number, place + 1, int(standing))
+
+    def finish(self, action: Action, who: str) -> None:
+        """Write down what was done; the last of it."""
+        time = datetime.now(UTC).isoformat(" ", "seconds")
+        self._insert("changes", self.number, action, self.undoes, who, time, self._rows)
+        self._connection.execute("COMMIT")
+
+    def _insert(self, table: str, number: int | None, *values: object, unchecked: tuple[object, ...] = ()) -> None:
+        self._rows += 1
+        row = (number, *values, checksum_of(values), *unchecked)
+        self._connection.execute(f"INSERT INTO {table} VALUES ({','.join('?' * len(row))})", row)
 
 
 class Learned:
-    """The examples of one linker, on disk."""
+    """The examples of one linker. It may be shared between threads, and goes on in a forked process."""
 
     def __init__(self, folder: Path, encoder: str, ontology: Ontology) -> None:
-        self._folder = folder
-        self._ontology = ontology
-        self._encoder = encoder
-        self._kind: Kind = "flat"
-        self._looking, self._writing = threading.Lock(), threading.Lock()  # a look need not wait for a fold
-        self._now = Snapshot()
+        self._folder, self._ontology = folder, ontology
+        self._database = Database(folder, encoder)
+        self._now, self._of = Snapshot(), self._database.seen
+
+    # --- reading ---------------------------------------------------------------------------------
 
     def now(self) -> Snapshot:
         """Return what is learned now, also by other processes."""
-        known = self._now
-        if self._token(known.generation) == known.token:
-            return known
-        with self._looking:
-            for _ in range(100):
-                before = _stamp(self._folder / STATE)
+        with self._database.reading() as connection:
+            if connection is None:
+                return Snapshot()
+            newest = connection.execute("SELECT max(number) FROM changes").fetchone()[0] or 0
+            if newest < self._now.change or self._database.seen != self._of:  # another file, or an older state of it
+                self._now, self._of = Snapshot(), self._database.seen
+            if newest > self._now.change:
+                connection.execute("BEGIN")
                 try:
-                    self._now = self._look()
-                except (FileNotFoundError, DamagedError) as error:
-                    # A fold may have removed files while they were opened: then look again.
-                    if isinstance(error, DamagedError) and _stamp(self._folder / STATE) == before:
-                        raise
-                else:
-                    return self._now
-        raise DamagedError(f"{self._folder / STATE} names files that are not there; restore the folder")
+                    self._now = self._look(connection, self._now)
+                finally:
+                    connection.execute("END")
+            return self._now
 
-    @contextmanager
-    def writing(self) -> Iterator[Snapshot]:
-        """Hold the lock, and see what all writers before have written."""
-        with self._writing, self._open_lock() as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            try:
-                if not (self._folder / STATE).is_file():
-                    with self._changing():
-                        self._write_state(0, 0)
-                yield self.now()
-            finally:
-                fcntl.flock(lock, fcntl.LOCK_UN)  # closing would not do where a forked child has it open
+    def history(self) -> list[Change]:
+        """Return all changes, the first one first."""
+        with self._database.reading() as connection:
+            if connection is None:
+                return []
+            touched: dict[int, list[str]] = {}
+            for change, example in connection.execute(
+                "SELECT change, number FROM examples UNION ALL SELECT change, example FROM stands"
+            ):
+                touched.setdefault(change, []).append(f"g{example}")
+            return [
+                Change(number, action, tuple(touched.get(number, ())), who, time, undoes)
+                for number, action, undoes, who, time, _ in self._database.sound(
+                    connection.execute("SELECT * FROM changes"), "change"
+                )
+            ]
 
-    def append(self, records: Sequence[Record]) -> None:
-        """Write records; to be called while `writing`."""
-        before = self._now
-        with self._changing():
-            append(self._log(before.generation), map(self._as_kept, records), before.end)
-        now = self.now()
-        if len(now.tail) > TAIL:
-            # On a full disk, say: the log has everything, and the next addition tries again. FAISS says RuntimeError.
-            with suppress(OSError, RuntimeError):
-                self._fold(now)
+    def _look(self, connection: sqlite3.Connection, before: Snapshot) -> Snapshot:
+        """Read what is new since a snapshot."""
 
-    def fold(self) -> None:
-        """Put everything that stands into a new segment, and begin a new log."""
-        with self.writing() as now:
-            self._fold(now)
+        def new(columns: str, table: str, what: str, key: str, since: int) -> list[list[Any]]:
+            rows = connection.execute(f"SELECT {columns} FROM {table} WHERE {key} > ? ORDER BY number", (since,))
+            found = list(self._database.sound(rows, what))
+            if key == "number" and [row[0] for row in found] != [*range(since + 1, since + 1 + len(found))]:
+                raise self._database.damaged(f"it lacks {what} {since + 1} or a later one")
+            return found
 
-    def _fold(self, now: Snapshot) -> None:
-        number = now.generation + 1
-        segment = self._segment(number)
-        shutil.rmtree(segment, ignore_errors=True)
-        try:
-            self._write_segment(segment, now)
-            self._write_state(number, now.issued)
-        except (OSError, RuntimeError):
-            shutil.rmtree(segment, ignore_errors=True)
-            raise
-        self.now()
-        self._remove_all_but(number)
-
-    def _write_segment(self, segment: Path, now: Snapshot) -> None:
-        segment.mkdir()
-        standing = list(now.examples())
-        with (segment / "examples.jsonl").open("w", encoding="utf-8", errors="surrogatepass") as lines:
-            lines.writelines(json.dumps(asdict(example), ensure_ascii=False) + "\n" for example in standing)
-        names = {entity: name for entity, (name, _) in now.entities.items()}
-        (segment / "entities.json").write_text(json.dumps(names), encoding="utf-8")
-        np.save(segment / "entities.npy", np.array([vector for _, vector in now.entities.values()], np.float32))
-        if standing:
-            kind: Kind = self._kind if len(standing) >= _FEW else "flat"
-            build(segment, now.vectors_at(np.flatnonzero(now.standing)), kind)
-        for file in segment.iterdir():
-            with file.open("rb") as stream:
-                os.fsync(stream.fileno())
-        sync_folder(segment)
-
-    def _as_kept(self, record: Record) -> Record:
-        """Round a vector as an index of this kind will, so that folding does not change its score."""
-        if self._kind == "flat" or record.header["what"] != "add":
-            return record
-        return Record(record.header, record.vector.astype(np.float16).astype(np.float32))
-
-    def _remove_all_but(self, generation: int) -> None:
-        """Remove what is folded, and what writers that were killed left behind."""
-        sync_folder(self._folder)  # the new state first
-        current = {self._log(generation), self._segment(generation)}
-        for pattern in ("log-*.bin", "segment-*", "state-*.tmp"):
-            for path in set(self._folder.glob(pattern)) - current:
-                if path.is_dir():
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    path.unlink(missing_ok=True)
-
-    def _open_lock(self) -> BinaryIO:
-        with self._changing():
-            self._folder.mkdir(exist_ok=True)
-            return (self._folder / LOCK).open("ab")
-
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise ArtifactError(
-                f"{self._folder} cannot be written to ({error.strerror or error}); nothing was changed"
-            ) from error
-
-    def _log(self, generation: int) -> Path:
-        return self._folder / f"log-{generation:06d}.bin"
-
-    def _segment(self, generation: int) -> Path:
-        return self._folder / f"segment-{generation:06d}"
-
-    def _token(self, generation: int) -> tuple[Stamp, Stamp]:
-        return _stamp(self._folder / STATE), _stamp(self._log(generation))
-
-    def _write_state(self, generation: int, issued: int) -> None:
-        state = {"format": FORMAT, "generation": generation, "issued": issued, "encoder": self._encoder}
-        draft = self._folder / f"state-{os.getpid()}.tmp"
-        try:
-            with draft.open("w", encoding="utf-8") as stream:
-                stream.write(json.dumps(state) + "\n")
-                stream.flush()
-                os.fsync(stream.fileno())
-            draft.replace(self._folder / STATE)
-        finally:
-            draft.unlink(missing_ok=True)
-
-    def _look(self) -> Snapshot:
-        """Read what is new since the last look: the end of the log, or everything after a fold."""
-        file = self._folder / STATE
-        stamp = _stamp(file)
-        if stamp is None:
-            return Snapshot(token=(None, None))
-        generation, issued = self._read_state(file)
-        token = stamp, _stamp(self._log(generation))
-        before = self._now
-        size = token[1][1] if token[1] else 0
-        if before.token is None or before.token[0] != stamp or size < before.end:
-            before = self._open_segment(generation, issued)
-        records, end = read(self._log(generation), before.end)
-        if _stamp(file) != stamp:
-            raise FileNotFoundError(file)  # folded meanwhile, and the log may be gone: look again
-        return self._after(before, records, token, end)
-
-    def _read_state(self, file: Path) -> tuple[int, int]:
-        """Return which generation holds, and how many ids were given out before it."""
-        try:
-            state = json.loads(file.read_bytes())
-            found, encoder = int(state["format"]), str(state["encoder"])
-            generation, issued = int(state["generation"]), int(state["issued"])
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise DamagedError(f"{file} cannot be read ({error}); restore it") from None
-        if found > FORMAT:
-            raise VersionError(f"{self._folder} is of format {found}, newer than this kriss: upgrade kriss")
-        if encoder != self._encoder:
-            raise ArtifactError(
-                f"the examples in {self._folder} were learned with another encoder than the linker's, or another "
-                "weight of references; remove the folder and learn them again"
+        changes = new("*", "changes", "change", "number", before.change)
+        examples = [
+            Example(f"g{number}", entity, Evidence(kind, surface, left, right, document, start, end, f"g{number}"))
+            for number, _, entity, kind, surface, left, right, document, start, end, _ in new(
+                _SHOWN, "examples", "example", "number", before.count
             )
-        return generation, issued
+        ]
+        added = new("*", "entities", "entity", "change", before.change)
+        entities = {entity: (name, np.frombuffer(blob, "<f4")) for _, _, entity, name, blob in added}
+        changed = new("*", "stands", "removal", "change", before.change)
+        stands = {example - 1: bool(standing) for _, _, example, standing in changed}
+        if sum(change[-1] for change in changes) != len(examples) + len(added) + len(changed):
+            raise self._database.damaged("it lacks rows that were written")
+        owners = self._owners(examples, [*{**before.entities, **entities}])
+        if not before.count and len(examples) > TAIL and (index := self._folded(connection, len(examples))):
+            before = before.with_index(index)
+        vectors = self._vectors(connection, max(before.count, before.indexed))
+        now = before.grown(before.change + len(changes), examples, owners, vectors, stands, entities)
+        if len(now.vectors) > max(TAIL, now.indexed // 2):
+            # On a full or read-only disk they stay in memory, and the next look tries again. FAISS says RuntimeError.
+            with suppress(OSError, RuntimeError):
+                now = now.with_index(self._folded(connection, now.count, now.indexed) or self._fold(now))
+        return now
 
-    def _open_segment(self, generation: int, issued: int) -> Snapshot:
-        if not generation:
-            return Snapshot(issued=issued)
-        folder = self._segment(generation)
-        try:
-            with (folder / "examples.jsonl").open(encoding="utf-8", errors="surrogatepass") as lines:
-                values = [json.loads(line) for line in lines]
-            folded = tuple(Example(value["id"], value["entity"], Evidence(**value["evidence"])) for value in values)
-            names = json.loads((folder / "entities.json").read_bytes())
-            references = np.load(folder / "entities.npy", allow_pickle=False)
-            entities = {entity: (str(name), references[row]) for row, (entity, name) in enumerate(names.items())}
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError, EOFError) as error:
-            raise DamagedError(f"{folder} cannot be read ({error}); restore it") from None
-        index = Index.open(folder) if folded or (folder / SETTINGS).exists() else None
-        if (count := len(index) if index else 0) != len(folded):
-            raise DamagedError(f"{folder} has {count:,} vectors for {len(folded):,} examples; restore it")
-        before = Snapshot(generation=generation, issued=issued, folded=folded, index=index, entities=entities)
-        owner = self._owners(folded, entities)
-        spelled = _spelled({}, folded, 0)
-        return replace(before, owner=owner, standing=np.ones(len(folded), dtype=bool), spelled=spelled)
+    def _vectors(self, connection: sqlite3.Connection, first: int) -> Vector:
+        """Return the vectors of the examples from a place on."""
+        found: list[bytes] = []
+        for number, checksum, blob in connection.execute(
+            "SELECT number, vector_checksum, vector FROM examples WHERE number > ? ORDER BY number", (first,)
+        ):
+            if crc32(blob) != checksum:
+                raise self._database.damaged(f"the vector of example {number} does not fit its checksum")
+            found.append(blob)
+        values = np.frombuffer(b"".join(found), "<f4").astype(np.float32)
+        return values.reshape(len(found), -1) if found else values.reshape(0, 0)
 
-    def _owners(self, examples: Iterable[Example], added: Mapping[str, object]) -> NDArray[np.int32]:
+    def _owners(self, examples: Sequence[Example], added: Sequence[str]) -> list[int]:
         """Return the entities of examples by number."""
         behind = {entity: len(self._ontology) + place for place, entity in enumerate(added)}
         numbers = []
@@ -314,85 +198,104 @@ class Learned:
                     f"{self._folder} has an example of '{example.entity}', which there is not; remove it"
                 )
             numbers.append(number)
-        return np.array(numbers, dtype=np.int32)
+        return numbers
 
-    def _after(self, before: Snapshot, records: Sequence[Record], token: tuple[Stamp, Stamp], end: int) -> Snapshot:
-        """Return what is learned after some more records."""
-        new: list[Example] = []
-        vectors: list[NDArray[np.float32]] = []
-        removed: set[str] = set()
-        entities, issued = dict(before.entities), before.issued
-        for record in records:
-            header = record.header
-            match header["what"]:
-                case "add":
-                    new.append(Example(header["id"], header["entity"], Evidence(**header["evidence"])))
-                    vectors.append(record.vector)
-                    issued = max(issued, int(header["number"]))
-                case "entity":
-                    entities[header["id"]] = (header["name"], record.vector)
-                case "remove":
-                    removed.add(header["id"])
-        tail = (*before.tail, *new)
-        standing = np.concatenate([before.standing, np.ones(len(new), dtype=bool)])
-        if removed:
-            ids = [example.id for example in (*before.folded, *tail)]
-            standing &= np.array([one not in removed for one in ids])
-        kept, longest = before.vectors, before.longest
-        if vectors:
-            more = np.stack(vectors)
-            longest = max(longest, float(np.linalg.norm(more, axis=1).max()))
-            kept = np.concatenate([kept, more]) if len(kept) else more
-        return replace(
-            before,
-            token=token,
-            end=end,
-            issued=issued,
-            tail=tail,
-            vectors=kept,
-            longest=longest,
-            entities=entities,
-            owner=np.concatenate([before.owner, self._owners(new, entities)]),
-            standing=standing,
-            spelled=_spelled(before.spelled, new, len(before.standing)),
-        )
+    # --- the index, which can be made again --------------------------------------------------------
 
-
-def _spelled(
-    before: Mapping[str, tuple[int, ...]], new: Iterable[Example], first: int
-) -> Mapping[str, tuple[int, ...]]:
-    """Return the places of examples by their spelling, when those from `first` on are new."""
-    more: dict[str, list[int]] = {}
-    for place, example in enumerate(new, first):
-        more.setdefault(folded_name(example.evidence.surface), []).append(place)
-    return {**before, **{key: (*before.get(key, ()), *places) for key, places in more.items()}}
-
-
-def _stamp(file: Path) -> Stamp:
-    try:
-        status = file.stat()
-    except FileNotFoundError:
+    def _folded(self, connection: sqlite3.Connection, most: int, least: int = 0) -> Index | None:
+        """Return the largest index that somebody made of the first vectors, if it has what the database has."""
+        for folder in sorted(self._folder.glob("folded-*"), reverse=True):
+            with suppress(KrissError, OSError, RuntimeError, ValueError):
+                count = int(folder.name.removeprefix("folded-"))
+                if least + TAIL < count <= most and len(index := Index.open(folder)) == count:
+                    expected = connection.execute(
+                        "SELECT vector_checksum FROM examples WHERE number <= ? ORDER BY number", (count,)
+                    ).fetchall()
+                    blocks = (np.arange(at, min(at + _BLOCK, count)) for at in range(0, count, _BLOCK))
+                    if expected == [(crc32(vector),) for block in blocks for vector in index.vectors(block)]:
+                        return index
         return None
-    return status.st_ino, status.st_size, status.st_mtime_ns
+
+    def _fold(self, now: Snapshot) -> Index:
+        """Make an index of all vectors, and remove older ones."""
+        draft, target = (self._folder / f"{name}-{now.count:09}" for name in (f"folding-{os.getpid()}", "folded"))
+        shutil.rmtree(draft, ignore_errors=True)
+        try:
+            draft.mkdir()
+            build(draft, now.vectors_at(np.arange(now.count)), "flat")
+            shutil.rmtree(target, ignore_errors=True)
+            draft.rename(target)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        for old in self._folder.glob("fold*-*"):
+            if old.name < target.name or old.name.startswith("folding"):
+                shutil.rmtree(old, ignore_errors=True)
+        return Index.open(target)
+
+    # --- writing -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def changing(self, action: Action, who: str = "") -> Iterator[Draft]:
+        """Make a change: all of it is on disk when the block is left, or nothing if it raises."""
+        if flaw := flaw_of(who):
+            raise InputError(f"the name of who changes examples cannot be stored: {flaw}")
+        connection: sqlite3.Connection | None = None
+        try:
+            connection = self._database.writer()
+            connection.execute("BEGIN IMMEDIATE")
+            draft = Draft(connection, self.now())
+            yield draft
+            draft.finish(action, who or _login())
+        except (sqlite3.Error, OSError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ArtifactError(f"{self._folder} cannot be written to ({reason}); nothing was changed") from error
+        finally:
+            if connection:
+                connection.close()  # takes back what was not committed
+        self.now()
+
+    def remove(self, examples: Sequence[str], who: str = "") -> None:
+        """Remove examples: all of them, or none if one is not there."""
+        self._places(examples, self.now())  # no folder is made to forget what was never learned
+        with self.changing("remove", who) as draft:
+            for place in self._places(examples, draft.now):
+                draft.stand(place, standing=False)
+
+    def _places(self, examples: Sequence[str], now: Snapshot) -> list[int]:
+        known = {example.id: place for place, example in enumerate(now.every()) if now.standing[place]}
+        if strangers := [example for example in examples if example not in known]:
+            raise InputError(f"there is no example '{strangers[0]}' in {self._folder.parent}; see 'kriss learn list'")
+        return [known[example] for example in dict.fromkeys(examples)]
+
+    def undo(self, change: int | None = None, who: str = "") -> Change:
+        """Take back a change, the last one unless another is named: what it added goes, what it removed comes back."""
+        self._undoable(change)
+        with self.changing("undo", who) as draft:
+            done, undone = self._undoable(change)
+            draft.undoes = done.number
+            for example in done.examples:
+                place = int(example[1:]) - 1
+                standing = done.action == "remove" and example not in undone
+                if draft.now.standing[place] != standing:
+                    draft.stand(place, standing=standing)
+        return done
+
+    def _undoable(self, number: int | None) -> tuple[Change, set[str]]:
+        """Return the change to undo, and the examples whose additions were undone."""
+        history = self.history()
+        taken_back = {change.undoes for change in history}
+        left = {one.number: one for one in history if one.action != "undo" and one.number not in taken_back}
+        chosen = max(left, default=None) if number is None else number
+        if chosen not in left:
+            what = "no change" if number is None else f"no change {number}"
+            where = f"{self._folder.parent}; see 'kriss learn history'"
+            raise InputError(f"there is {what} to undo in {where}")
+        undone = {one for done in history if done.number not in left and done.action == "add" for one in done.examples}
+        return left[chosen], undone
 
 
-def gold_evidence(mention: Mention, document: str, offset: int, example: str) -> Evidence:
-    """Return what is shown of an example: the mention and some of the text around it."""
-    start = offset + mention.start
-    shown = mention.excerpt(CONTEXT)
-    return Evidence(
-        "gold",
-        shown.surface,
-        shown.left,
-        shown.right,
-        document,
-        start,
-        start + len(shown.surface),
-        example,
-    )
-
-
-def addition(example: str, number: int, entity: str, evidence: Evidence, vector: NDArray[np.float32]) -> Record:
-    """Return the record by which an example is learned."""
-    header = {"what": "add", "id": example, "number": number, "entity": entity, "evidence": asdict(evidence)}
-    return Record(header, vector)
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a user without a name, as containers have them
+        return ""

@@ -4,11 +4,16 @@ linker = Linker.load("out/linker")
 [link] = linker.link([Mention.at("Patients with MS relapsed.", 14, 16)])
 link.entity, link.probability, link.candidates[0].evidence.document
 linker.add(link.mention, "D009103")                 # the next mention like it is right
+
+for document, links in link_documents(linker, documents): ...
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -19,27 +24,33 @@ import numpy as np
 from kriss.abbreviations import long_forms
 from kriss.artifacts import Artifact, open_artifact
 from kriss.config import changed, from_mapping
+from kriss.documents.format import Linked
 from kriss.documents.problems import flaw_of
 from kriss.documents.spans import known_entities
 from kriss.documents.text import parse_bracketed
 from kriss.encoder.config import Precision
 from kriss.encoder.session import OnnxEncoder
 from kriss.errors import ConfigError, DamagedError, InputError, UnknownEntityError
-from kriss.link.ahead import one_ahead
+from kriss.index.prototypes import CONTEXT
 from kriss.link.config import LinkConfig
-from kriss.link.given import Given, as_mention, encodable, storable
-from kriss.link.learned import Example, Learned, Snapshot, addition, gold_evidence
-from kriss.link.log import Record
+from kriss.link.learned import Change, Learned
+from kriss.names import clean
 from kriss.rank.decide import Ranked, Ranking
 from kriss.rank.parts import ENCODER, LEARNED, RERANKER, Parts, Scope, encoder_digest
 from kriss.rank.queries import Queries, Remembering
 from kriss.rank.rerank import Reranker, made_for
 from kriss.rank.short_forms import read_short_forms
+from kriss.rank.snapshot import Example, Snapshot
 from kriss.rank.tune import Weights
-from kriss.records import Candidate, Entity, Evidence, Excerpt, Link, Mention
+from kriss.records import Candidate, Document, Entity, Evidence, Excerpt, Link, Mention
 
+Given = Mention | Excerpt | tuple[str, int, int]
+"""A mention of a document, one with the text on its sides, or a text and the span of the mention in it."""
 _BATCH = 256
-"""Mentions that are encoded and searched for at a time: memory stays bounded."""
+"""Mentions that are encoded and searched for at a time, and documents at most that are read for them."""
+_LEARNED_AT_ONCE = 1024
+"""Examples that are encoded at a time."""
+_HALF = re.compile("[\ud800-\udfff]")
 _ALIKE: dict[Precision, float] = {"fp32": 0.999, "int8": 0.9}
 """The least cosine between a prototype encoded now and as it is stored: processors round, int8 a good deal."""
 
@@ -120,12 +131,28 @@ class Linker:
 
         An answer does not depend on what else is linked in the call.
         """
+        asked = [as_mention(given) for given in mentions]
+        batches = (asked[first : first + _BATCH] for first in range(0, len(asked), _BATCH))
+        return [link for batch in self.link_batches(batches, top) for link in batch]
+
+    def link_batches(self, batches: Iterable[Sequence[Mention]], top: int = 5) -> Iterator[list[Link]]:
+        """Yield the links of each batch of mentions.
+
+        While one is ranked, the next is encoded: encoders and products run without Python's lock.
+        """
         if top < 1:
             raise ConfigError(f"'top' must be at least 1, not {top}")
-        asked = [as_mention(given) for given in mentions]
         self._check_encoder()
-        batches = (asked[first : first + _BATCH] for first in range(0, len(asked), _BATCH))
-        return [link for batch in one_ahead(self._prepared, batches) for link in self._linked(batch, top)]
+        coming: Iterator[Sequence[Mention]] = iter(batches)
+        if (first := next(coming, None)) is None:
+            return
+        ready = self._prepared(first)
+        with ThreadPoolExecutor(1) as worker:
+            for batch in coming:
+                following = worker.submit(self._prepared, batch)
+                yield self._linked(ready, top)
+                ready = following.result()
+        yield self._linked(ready, top)
 
     def link_text(self, text: str, top: int = 5) -> list[Link]:
         """Link the mentions that a text marks by double brackets: `Patients with [[MS]] relapsed`."""
@@ -205,14 +232,17 @@ class Linker:
 
     # --- learning -------------------------------------------------------------------------------
 
-    def add(self, mention: Given, entity: str, *, name: str = "", document: str = "", offset: int = 0) -> str:
+    def add(
+        self, mention: Given, entity: str, *, name: str = "", document: str = "", offset: int = 0, who: str = ""
+    ) -> str:
         """Learn an example, and return the id by which it can be removed; it survives a crash from here on.
 
         An entity that the ontology does not have is added if it is given a `name`. Where the text is only a part
-        of its document, `offset` says where in that it begins: the evidence is shown with its place.
+        of its document, `offset` says where in that it begins: the evidence is shown with its place. `who` is
+        remembered beside it, the login name if nobody is named.
         """
         names = {entity: name} if name else {}
-        return self.add_all([(mention, entity)], names=names, documents=[document], offsets=[offset])[0]
+        return self.add_all([(mention, entity)], names=names, documents=[document], offsets=[offset], who=who)[0]
 
     def add_all(
         self,
@@ -221,32 +251,43 @@ class Linker:
         names: Mapping[str, str] | None = None,
         documents: Sequence[str] | None = None,
         offsets: Sequence[int] | None = None,
+        who: str = "",
+        progress: Callable[[int], None] = lambda count: None,
     ) -> list[str]:
-        """Learn many examples at once: all of them, or none if one is bad.
+        """Learn many examples at once, as one change: all of them, or none if one is bad.
 
         An example is seen as this linker sees a query, with the same weight of the context: so it is also found
         by the same name in another context, as the names in the index are.
         """
-        mentions = [storable(as_mention(given)) for given, _ in examples]
-        places = list(zip(documents or [""] * len(examples), offsets or [0] * len(examples), strict=True))
+        names, documents = names or {}, documents or [""] * len(examples)
+        mentions = [storable(as_mention(given[0]), place) for given, place in zip(examples, documents, strict=True)]
         known = self.learned.now()
-        targets = [self._known(entity, known, names or {}) for _, entity in examples]
+        targets = [self._known(entity, known, names) for _, entity in examples]
+        if not examples:
+            return []
         self._check_encoder()
-        vectors = self._queries([mention.excerpt() for mention in mentions], mentions).vectors(self.ranking.context)
-        if self.encoder.config.normalize and len(vectors):  # the sum of two is shorter than either, and names are not
-            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        with self.learned.writing() as learned:
-            fresh = {e: n for e, n in (names or {}).items() if e in targets and not self._has(e, learned)}
-            records = self._new_entities(fresh, learned.issued)
-            number = learned.issued + len(records) // 2
-            ids = []
-            for mention, entity, place, vector in zip(mentions, targets, places, vectors, strict=True):
-                number += 1
-                ids.append(f"g{number}")
-                evidence = gold_evidence(mention, *place, ids[-1])
-                records.append(addition(ids[-1], number, entity, evidence, vector))
-            self.learned.append(records)
-        return ids
+        vectors = []
+        for first in range(0, len(mentions), _LEARNED_AT_ONCE):
+            some = mentions[first : first + _LEARNED_AT_ONCE]
+            vectors.append(self._queries([one.excerpt() for one in some], some).vectors(self.ranking.context))
+            progress(len(some))
+        learned = np.concatenate(vectors)
+        if self.encoder.config.normalize:  # the sum of two is shorter than either, and names are not
+            learned /= np.linalg.norm(learned, axis=1, keepdims=True)
+        with self.learned.changing("add", who) as draft:
+            fresh = [
+                Entity(entity, clean(names[entity]))
+                for entity in dict.fromkeys(targets)
+                if entity in names and self._find(entity, draft.now) is None
+            ]
+            references = self.encoder.references(fresh)
+            named = self.encoder.mentions([Excerpt.bare(entity.name) for entity in fresh])
+            for entity, reference, vector in zip(fresh, references, named, strict=True):
+                draft.add_entity(entity.id, entity.name, reference)
+                draft.add(entity.id, Evidence("name", entity.name, end=len(entity.name)), vector)
+            places = zip(documents, offsets or [0] * len(examples), strict=True)
+            evidence = [_gold(mention, *place) for mention, place in zip(mentions, places, strict=True)]
+            return [draft.add(*one) for one in zip(targets, evidence, learned, strict=True)]
 
     def _known(self, entity: str, learned: Snapshot, names: Mapping[str, str]) -> str:
         """Return the id that an entity has here; a new one needs a name."""
@@ -256,25 +297,7 @@ class Linker:
             if known_entities([entity]) != (entity,) or flaw_of(entity + name):
                 raise InputError(f"{entity!r} cannot be the id of an entity, or {name!r} its name; take another")
             return entity
-        where = f"{self.artifact.path}; give it a name to add it"
-        raise UnknownEntityError(entity, where)
-
-    def _has(self, entity: str, learned: Snapshot) -> bool:
-        return entity in learned.entities or entity in self.ontology
-
-    def _new_entities(self, names: Mapping[str, str], issued: int) -> list[Record]:
-        """Return records of entities that are new, each with its name as a prototype."""
-        if not names:
-            return []
-        entities = [Entity(entity, " ".join(name.split())) for entity, name in names.items()]
-        references = self.encoder.references(entities)
-        bare = self.encoder.mentions([Excerpt.bare(entity.name) for entity in entities])
-        records = []
-        for number, (entity, reference, vector) in enumerate(zip(entities, references, bare, strict=True), issued + 1):
-            records.append(Record({"what": "entity", "id": entity.id, "name": entity.name}, reference))
-            evidence = Evidence("name", entity.name, end=len(entity.name), example=f"g{number}")
-            records.append(addition(f"g{number}", number, entity.id, evidence, vector))
-        return records
+        raise UnknownEntityError(entity, f"{self.artifact.path}; give it a name to add it")
 
     def find_id(self, entity: str) -> str | None:
         """Return the id that an entity has here, with or without the prefix that a corpus gives it.
@@ -284,8 +307,9 @@ class Linker:
         return self._find(entity, self.learned.now())
 
     def _find(self, entity: str, learned: Snapshot) -> str | None:
+        added = list(learned.entities)
         for form in self.ontology.forms_of(entity):
-            if form in learned.entities:
+            if form in learned.entities and learned.stands(len(self.ontology) + added.index(form)):
                 return form
             if (row := self.ontology.row_of(form)) is not None:
                 return self.ontology.id_at(row)
@@ -295,20 +319,78 @@ class Linker:
         """Return the name of an entity that was added, and nothing for one of the ontology."""
         return self.learned.now().entities.get(entity, ("",))[0]
 
-    def remove(self, *examples: str) -> None:
+    def remove(self, *examples: str, who: str = "") -> None:
         """Forget examples: all of them, or none if one is not there."""
-        self._check_examples(examples, self.learned.now())  # no folder is made to forget what was never learned
-        with self.learned.writing() as learned:
-            self._check_examples(examples, learned)
-            self.learned.append(
-                [Record({"what": "remove", "id": example}, np.zeros(0, np.float32)) for example in examples]
-            )
+        self.learned.remove(examples, who)
 
-    def _check_examples(self, examples: Sequence[str], learned: Snapshot) -> None:
-        known = {example.id for example in learned.examples()}
-        if strangers := [example for example in examples if example not in known]:
-            raise InputError(f"there is no example '{strangers[0]}' in {self.artifact.path}; see 'kriss learn list'")
+    def undo(self, change: int | None = None, *, who: str = "") -> Change:
+        """Take back a change, the last one unless another is named: what it added goes, what it removed comes back."""
+        return self.learned.undo(change, who)
+
+    def history(self) -> list[Change]:
+        """Return every change to the examples, the first one first: what was done, by whom and when."""
+        return self.learned.history()
 
     def examples(self) -> list[Example]:
         """Return what was learned and not forgotten."""
-        return list(self.learned.now().examples())
+        return self.learned.now().examples()
+
+
+def link_documents(linker: Linker, documents: Iterable[Document], top: int = 5) -> Iterator[Linked]:
+    """Link the mentions that documents mark, and yield each document with its links; memory stays bounded."""
+    waiting: deque[Document] = deque()
+
+    def batches() -> Iterator[list[Mention]]:
+        held: list[Mention] = []
+        read = 0
+        for document in documents:
+            waiting.append(document)
+            read += 1
+            for span in document.spans:
+                held.append(Mention(document, span.start, span.end))
+                if len(held) == _BATCH:
+                    yield held
+                    held, read = [], 0
+            if read == _BATCH:  # those that mark little or nothing must not pile up
+                yield held
+                held, read = [], 0
+        yield held
+
+    links: list[Link] = []
+    for batch in linker.link_batches(batches(), top):
+        links += batch
+        while waiting and len(links) >= len(waiting[0].spans):
+            count = len(waiting[0].spans)
+            yield waiting.popleft(), links[:count]
+            del links[:count]
+
+
+def as_mention(given: Given) -> Mention:
+    """Return what was given as a mention; one without any text is an error."""
+    if isinstance(given, Excerpt):
+        first = len(given.left)
+        given = given.left + given.surface + given.right, first, first + len(given.surface)
+    mention = given if isinstance(given, Mention) else Mention.at(*given)
+    if not mention.surface.strip():
+        raise InputError(f"a mention must have a text, and {mention.surface!r} is none")
+    return mention
+
+
+def encodable(mention: Excerpt) -> Excerpt:
+    """Return an excerpt with a sign in the place of half surrogate pairs, which no tokenizer takes."""
+    left, surface, right = (_HALF.sub("\ufffd", part) for part in (mention.left, mention.surface, mention.right))
+    return Excerpt(left, surface, right, mention.masked)
+
+
+def storable(mention: Mention, document: str = "") -> Mention:
+    """Return the mention unless no file could hold its text, or the name of its document."""
+    shown = mention.excerpt()
+    if flaw := flaw_of(f"{shown.left}{shown.surface}{shown.right}{document}"):
+        raise InputError(f"the text of an example cannot be stored: {flaw}; remove it")
+    return mention
+
+
+def _gold(mention: Mention, document: str, offset: int) -> Evidence:
+    """Return what is shown of an example: the mention and some of the text around it."""
+    shown, start = mention.excerpt(CONTEXT), offset + mention.start
+    return Evidence("gold", shown.surface, shown.left, shown.right, document, start, start + len(shown.surface))

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from kriss.encoder.pairs import Option
-from kriss.link.given import encodable, storable
-from kriss.link.linker import Linker
+from kriss.link.linker import Linker, encodable, storable
 from kriss.names import name_key
 from kriss.ontology import Ontology
 from kriss.rank.features import without_names
