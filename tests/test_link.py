@@ -9,17 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kriss.rank.ngrams import NgramIndex
 from numpy.typing import NDArray
 
 from kriss import Excerpt, Link, Linker
 from kriss.encoder.session import OnnxEncoder
 from kriss.errors import ConfigError, InputError, UnknownEntityError
-from kriss.index.config import IndexConfig
 from kriss.index.prototypes import Prototypes
 from kriss.index.vectors import Index
-from kriss.link.build import build_linker
 from kriss.link.linker import as_mention
+from kriss.rank.features import FEATURES
 from kriss.records import Evidence, Mention
 from tests.train_fixtures import one_thread, world  # noqa: F401 - fixtures
 
@@ -28,9 +26,14 @@ EVERY = 100
 WORDS = "the of heart attack kidney cold fever pain chest gastrosis neuritis shared alias unheard gene (HA) ü é".split()
 
 
+def weights(**more: float) -> dict[str, float]:
+    """Return weights by which the vectors alone count, but for those that a test names."""
+    return {feature.name: 0.0 for feature in FEATURES if feature.name not in ("bare", "context", "learned")} | more
+
+
 def load(path: Path, **options: object) -> Linker:
-    """Return a linker that scores by the equation alone, unless a test says otherwise."""
-    return Linker.load(path, threads=1, **{"ngrams": 0.0, "broader": 0.0, "ties": False} | options)
+    """Return a linker that scores by the vectors alone, unless a test says otherwise."""
+    return Linker.load(path, threads=1, **{"weights": weights(), "shared_names": False} | options)
 
 
 def some_mentions(count: int, seed: int = 0) -> list[Excerpt]:
@@ -55,7 +58,6 @@ class BruteForce:
         self.encoder = OnnxEncoder.load(path / "encoder", threads=1)
         self.table, index = Prototypes(path / "prototypes.arrow"), Index.open(path / "vectors")
         self.vectors = index.vectors(np.arange(len(index))).astype(np.float64)
-        self.ngrams = NgramIndex.open(path / "ngrams")
 
     def dense(self, query: NDArray[np.float64]) -> dict[str, float]:
         products, ontology = self.vectors @ query, world().ontology
@@ -81,7 +83,9 @@ def linker(built: Path) -> Linker:
 # --- in any company ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{}, {"ngrams": 0.3}, {"types": ["Thing"], "mode": "self-supervised"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"weights": {"spelling": 0.3}}, {"types": ["Thing"], "mode": "self-supervised"}]
+)
 def test_answers_do_not_depend_on_company(taught: Path, options: dict[str, object]) -> None:
     linker = load(taught, **options)
     mentions = some_mentions(300)
@@ -113,7 +117,7 @@ def test_a_span_outside_its_text_is_refused(linker: Linker, start: int, end: int
         linker.link([("cold", 0, 4), ("cold", start, end)])
 
 
-@pytest.mark.parametrize("surface", ["", " ", "\n\t", "\u2003"])
+@pytest.mark.parametrize("surface", [" ", "\n\t", "\u2003"])
 def test_a_mention_without_text_is_refused(linker: Linker, surface: str) -> None:
     with pytest.raises(InputError, match="a mention must have a text"):
         linker.link([Excerpt("a ", surface, " b")])
@@ -139,14 +143,14 @@ def test_odd_texts_are_linked_like_any_other(linker: Linker, mention: Excerpt) -
     assert len(link.candidates) == 3
     assert np.isfinite([link.score, link.probability]).all()
     assert linker.link([*some_mentions(5), mention], top=3)[-1] == link
-    assert linker.with_options(ngrams=1.0).link([mention])[0].entity
+    assert linker.with_options(weights=weights(spelling=1.0)).link([mention])[0].entity
 
 
 @given(left=st.text(max_size=40), surface=st.text(min_size=1, max_size=20), right=st.text(max_size=40))
 def test_any_text_can_be_linked(linker: Linker, left: str, surface: str, right: str) -> None:
     mention = Excerpt(left, surface, right)
     if surface.strip():
-        [link] = linker.with_options(ngrams=0.5).link([mention], EVERY)
+        [link] = linker.with_options(weights=weights(spelling=0.5)).link([mention], EVERY)
         assert len(link.candidates) == len(world().ontology)
         assert 0 <= link.probability <= 1
 
@@ -155,7 +159,7 @@ def test_top(linker: Linker) -> None:
     mentions = some_mentions(10)
     everything = linker.link(mentions, EVERY)
     assert {len(link.candidates) for link in everything} == {len(world().ontology)}
-    for one in (linker, linker.with_options(ngrams=0.4)):
+    for one in (linker, linker.with_options(weights=weights(spelling=0.4))):
         longest = one.link(mentions, 16)
         for top in (1, 2, 3, 5):
             for link, whole in zip(one.link(mentions, top), longest, strict=True):
@@ -170,7 +174,7 @@ def test_top(linker: Linker) -> None:
 
 @pytest.mark.parametrize("context", [0.0, 0.3, 0.5, 1.0])
 def test_the_context_weighs_as_it_is_told(linker: Linker, brute: BruteForce, context: float) -> None:
-    one = linker.with_options(context=context, abbreviations=False)
+    one = linker.with_options(weights=weights(context=context), abbreviations=False)
     for mention, link in zip(some_mentions(12), one.link(some_mentions(12), EVERY), strict=True):
         expected = brute.dense(brute.query(mention, context))
         assert scores_of(link) == pytest.approx(expected, abs=1e-5)
@@ -179,56 +183,12 @@ def test_the_context_weighs_as_it_is_told(linker: Linker, brute: BruteForce, con
         assert row in [brute.table.evidence(at) for at in range(len(brute.table))]
 
 
-def test_without_a_weight_the_calibrated_one_is_taken(linker: Linker) -> None:
-    mentions = some_mentions(5)
-    assert linker.link(mentions) == linker.with_options(context=linker.context).link(mentions)
-
-
-@pytest.mark.parametrize("weight", [0.05, 0.7, 30.0])
-def test_likeness_in_spelling_joins_the_score(linker: Linker, brute: BruteForce, weight: float) -> None:
-    one, ontology = linker.with_options(ngrams=weight, abbreviations=False), world().ontology
-    mentions = [
-        *some_mentions(15),
-        Excerpt.bare("unheard"),
-        Excerpt("the ", "gastrosys", " of"),
-        Excerpt.bare("?"),
-    ]
-    for mention, link in zip(mentions, one.link(mentions, 16), strict=True):
-        dense = brute.dense(brute.query(mention, one.context))
-        rows, _ = brute.ngrams.search(mention.surface, 16)
-        union = {*sorted(dense, key=lambda entity: -dense[entity])[:16], *map(ontology.id_at, rows.tolist())}
-        alike = brute.ngrams.similarity(mention.surface).of([*ontology.rows()])
-        expected = {e: dense[e] + weight * float(alike[ontology.row_of(e) or 0]) for e in union}
-        found = scores_of(link)
-        assert found == pytest.approx({entity: expected[entity] for entity in found}, abs=1e-5)
-        assert [*found.values()] == pytest.approx(sorted(expected.values(), reverse=True)[:16], abs=1e-5)
-
-
-def test_an_entity_spelled_like_the_mention_joins(taught: Path, brute: BruteForce) -> None:
-    mention = Excerpt("the heart of ", "unheard", " pain")
-    rows, _ = brute.ngrams.search("unheard", 1)
-    entity = world().ontology.id_at(int(rows[0]))
-    linker = load(taught)
-    assert entity not in scores_of(linker.link([mention], 2)[0])
-    assert linker.with_options(ngrams=100.0).link([mention])[0].entity == entity
-    alike = float(brute.ngrams.similarity("unheard").of([int(rows[0])])[0])
-    dense = scores_of(linker.link([mention], EVERY)[0])[entity]
-    found = linker.with_options(ngrams=100.0).link([mention])[0].candidates[0]
-    assert found.score == pytest.approx(dense + 100 * alike, abs=1e-4)
-    example = linker.add(mention, entity)  # what a person called it counts like a name
-    found = linker.with_options(ngrams=100.0).link([mention])[0].candidates[0]
-    dense = scores_of(linker.link([mention], EVERY)[0])[entity]
-    assert alike < 1
-    assert found.score == pytest.approx(dense + 100, abs=1e-4)
-    assert found.evidence.example == example
-
-
-def test_ngrams_need_to_be_in_the_index(tiny_encoder: Path, tmp_path: Path) -> None:
-    here = world()
-    build_linker(IndexConfig(ngrams=False), here.ontology, here.mentions, tiny_encoder, tmp_path / "l", threads=1)
-    assert load(tmp_path / "l").link(some_mentions(2))
-    with pytest.raises(ConfigError, match="built without n-grams"):
-        load(tmp_path / "l", ngrams=0.5)
+def test_a_learned_example_is_spelled_like_a_name(taught: Path) -> None:
+    mention, linker = Excerpt("the heart of ", "unheard", " pain"), load(taught)
+    example = linker.add(mention, "X:003")
+    [link] = linker.with_options(weights=weights(spelling=100.0)).link([mention])
+    assert (link.entity, link.candidates[0].evidence.example) == ("X:003", example)
+    assert link.candidates[0].features["spelling"] == pytest.approx(100.0)
 
 
 def test_abbreviations_are_read_as_the_document_says(clinic: Path) -> None:
@@ -236,7 +196,7 @@ def test_abbreviations_are_read_as_the_document_says(clinic: Path) -> None:
     text = "Patients with multiple sclerosis (MS) relapsed; MS is chronic, and PS is not defined."
     short, undefined = Mention.at(text, 48, 50), Mention.at(text, text.index("PS"), text.index("PS") + 2)
     long = Excerpt(text[:48], "multiple sclerosis", text[50:])
-    for one in (linker, linker.with_options(ngrams=0.5)):
+    for one in (linker, linker.with_options(weights=weights(spelling=0.5))):
         found, other, plain = one.link([short, undefined, long], EVERY)
         assert (found.expanded, other.expanded, plain.expanded) == ("multiple sclerosis", "", "")
         assert found.mention == short
@@ -314,22 +274,20 @@ def test_modes(taught: Path) -> None:
 
 def test_options_are_checked(linker: Linker) -> None:
     for options, sentence in (
-        ({"context": 1.5}, "'context' is a weight from 0 to 1, not 1.5"),
-        ({"context": float("nan")}, "'context' is a weight"),
-        ({"threshold": -0.1}, "'threshold' is a probability from 0 to 1"),
-        ({"ngrams": -1.0}, "'ngrams' is a weight that is not negative"),
-        ({"ngrams": float("inf")}, "'ngrams' is a weight"),
-        ({"mode": "eager"}, "'eager' is not one of lazy, self-supervised, supervised"),
+        ({"weights": {"context": 1.5}}, "the weight of 'context' is from 0 to 1, not 1.5"),
+        ({"weights": {"spelling": float("nan")}}, "'weights'"),
+        ({"threshold": -0.1}, "'threshold' is a number from 0 to 1, not -0.1"),
+        ({"mode": "eager"}, "'mode' must be one of lazy, self-supervised, supervised, not 'eager'"),
         ({"tpyes": ["Thing"]}, "did you mean 'types'"),
     ):
         with pytest.raises(ConfigError, match=sentence):
             linker.with_options(**options)
-    one = linker.with_options(context=0.25).with_options(threshold=0.5)
-    assert (one.config.context, one.config.threshold, linker.config.threshold) == (0.25, 0.5, 0.0)
+    one = linker.with_options(weights={"context": 0.25}).with_options(threshold=0.5)
+    assert (one.weights["context"], one.config.threshold, linker.config.threshold) == (0.25, 0.5, 0.0)
 
 
 def test_evidence_is_the_prototype_that_scores(linker: Linker, brute: BruteForce) -> None:
-    one = linker.with_options(context=1.0, abbreviations=False)
+    one = linker.with_options(weights=weights(context=1.0), abbreviations=False)
     for mention, link in zip(some_mentions(8), one.link(some_mentions(8), EVERY), strict=True):
         query = brute.query(mention, 1.0)
         for candidate in link.candidates:

@@ -25,6 +25,8 @@ from tests.train_fixtures import (  # noqa: F401 - fixture
 SHARERS = (2, 12, 17, 22, 27)
 """Entities that have the alias "shared alias", and mined mentions under their other names."""
 _STEPS = 150
+SEEN = {"context": 1.0, "spelling": 0.0, "match": 0.0}
+"""Weights by which the mention in its sentence decides."""
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +55,7 @@ def named(number: int) -> str:
 
 
 def test_mined_mentions_decide_by_context(trained: Path) -> None:
-    linker = Linker.load(trained, threads=1, context=1.0, ngrams=0.0, ids=[*map(named, SHARERS)])
+    linker = Linker.load(trained, threads=1, weights=SEEN, ids=[*map(named, SHARERS)])
     for number in SHARERS:
         assert "shared alias" in linker.ontology[named(number)].names
     draw = Random(1)
@@ -62,7 +64,7 @@ def test_mined_mentions_decide_by_context(trained: Path) -> None:
     right = [link.entity == named(number) for (number, _), link in zip(asked, links, strict=True)]
     assert sum(right) >= 0.9 * len(right)
     # Without the context they are all the same mention, and all but one entity's are wrong.
-    bare = linker.with_options(context=0.0).link([mention for _, mention in asked])
+    bare = linker.with_options(weights=SEEN | {"context": 0.0}).link([mention for _, mention in asked])
     assert len({link.entity for link in bare}) == 1
 
 
@@ -70,7 +72,7 @@ def test_learned_examples_decide_by_context(trained: Path, tmp_path: Path) -> No
     """Entities that no text was mined of, called by a name that the ontology does not have."""
     path = shutil.copytree(trained, tmp_path / "linker")
     first, second = ("X:031", 0), ("X:032", 11)
-    linker, draw = Linker.load(path, threads=1, context=1.0, ngrams=0.0), Random(2)
+    linker, draw = Linker.load(path, threads=1, weights=SEEN), Random(2)
     for entity, words in (first, second):
         for _ in range(3):
             linker.add(in_the_words_of(words, "zoppa", draw), entity)
@@ -89,7 +91,7 @@ def test_learned_examples_decide_by_context(trained: Path, tmp_path: Path) -> No
 
 def test_one_correction_turns_the_next_link(trained: Path, tmp_path: Path) -> None:
     path = shutil.copytree(trained, tmp_path / "linker")
-    linker, draw = Linker.load(path, threads=1, context=1.0, ngrams=0.0), Random(3)
+    linker, draw = Linker.load(path, threads=1, weights=SEEN), Random(3)
     mention = in_the_words_of(22, "zoppa", draw)
     [before] = linker.link([mention])
     assert before.entity != "X:033"

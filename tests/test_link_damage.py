@@ -33,12 +33,12 @@ def mend(folder: Path) -> None:
 def fails(folder: Path, kind: type[KrissError], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Check that neither the library nor the command answers."""
     with pytest.raises(kind, match=sentence) as caught:
-        Linker.load(folder, threads=1, ngrams=0.1).link([("who had a cold", 10, 14)])
+        Linker.load(folder, threads=1, weights={"spelling": 0.1}).link([("who had a cold", 10, 14)])
     assert "\n" not in str(caught.value)
     note = folder.parent / "note.txt"
     note.write_text("who had a [[cold]]")
     capsys.readouterr()
-    assert run(["link", str(folder), str(note), "--ngrams", "0.1"]) == 1
+    assert run(["link", str(folder), str(note), "--weight", "spelling=0.1"]) == 1
     printed = capsys.readouterr()
     assert printed.out == ""
     [line] = printed.err.splitlines()
@@ -121,10 +121,6 @@ def gone(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
-def cut_ngrams(folder: Path) -> None:
-    array("ngrams/owners.npy", lambda values: values[:-1])(folder)
-
-
 PLAIN: list[tuple[Damage, type[KrissError], str]] = [
     (gone, NotAnArtifactError, "does not exist"),
     (missing(MANIFEST), NotAnArtifactError, "it has no manifest.json"),
@@ -132,14 +128,13 @@ PLAIN: list[tuple[Damage, type[KrissError], str]] = [
     (manifest(version=99), VersionError, "of format 99, newer than this kriss: upgrade kriss"),
     (manifest(version=0), VersionError, "of format 0; this kriss reads"),
     (manifest(kind="encoder"), WrongKindError, "holds an encoder; this command needs a linker"),
-    (manifest(facts={}), DamagedError, "has no weight of references"),
     (manifest(config={"precision": "fp4"}), KrissError, "precision"),
     (manifest(config={}), KrissError, "precision"),
     (truncated("vectors/vectors.npy"), DamagedError, r"vectors\.npy has \d+ bytes where \d+ were written"),
     (truncated("prototypes.arrow"), DamagedError, r"prototypes\.arrow has \d+ bytes"),
     (truncated("ontology/entities.arrow"), DamagedError, r"entities\.arrow has \d+ bytes"),
     (missing("references.npy"), DamagedError, r"references\.npy is missing"),
-    (missing("calibration.json"), DamagedError, r"calibration\.json is missing"),
+    (missing("weights.json"), DamagedError, r"weights\.json is missing"),
     (missing(GRAPH), DamagedError, r"mention\.onnx is missing"),
     (missing("encoder/tokenizer.json"), DamagedError, r"tokenizer\.json is missing"),
 ]
@@ -158,18 +153,15 @@ MENDED: list[tuple[Damage, type[KrissError], str]] = [
     (owners(lambda rows: [row + 1 for row in rows]), DamagedError, "prototypes of entities that there are not"),
     (owners(lambda rows: rows[::-1]), DamagedError, "prototypes of entities that there are not"),
     (owners(lambda rows: rows[:-5]), DamagedError, r"vectors for \d+ prototypes; build it again"),
-    (content("calibration.json", "no"), DamagedError, r"calibration\.json cannot be read"),
-    (content("calibration.json", "[]"), DamagedError, r"calibration\.json cannot be read"),
-    (content("calibration.json", '{"fits": [], "context": 1, "queries": 1}'), DamagedError, "it has no fits"),
-    (content("calibration.json", '{"fits": [1], "context": 1, "queries": 1}'), DamagedError, "cannot be read"),
-    (content("calibration.json", '{"fits": [{"a": 1}], "context": 1, "queries": 1}'), DamagedError, "cannot be read"),
+    (content("weights.json", "no"), DamagedError, r"weights\.json cannot be read"),
+    (content("weights.json", "[]"), DamagedError, r"weights\.json cannot be read"),
     (garbage("encoder/tokenizer.json"), DamagedError, r"tokenizer\.json is no tokenizer"),
     (content("encoder/encoder.json", "{}"), ArtifactError, r"encoder\.json"),
     (garbage(GRAPH), DamagedError, r"mention\.onnx is no graph that ONNX Runtime reads"),
     (other_encoder, DamagedError, "is not the encoder that the linker was built with; put that back, or build"),
     (narrow_encoder, DamagedError, "is not the encoder that the linker was built with"),
-    (cut_ngrams, DamagedError, "do not belong together"),
-    (garbage("ngrams/scales.npy"), DamagedError, "cannot be read"),
+    (array("spelling/owners.npy", lambda values: values[:-1]), DamagedError, "do not belong together"),
+    (garbage("spelling/idf.npy"), DamagedError, "cannot be read"),
 ]
 
 
