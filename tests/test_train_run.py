@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 
 from kriss.artifacts import open_artifact
 from kriss.cli import run
-from kriss.cli.train import _config
+from kriss.config import changed
 from kriss.encoder.model import Encoder
 from kriss.records import Excerpt
 from kriss.train import gradients
@@ -200,7 +200,7 @@ def assert_is_png(path: Path) -> None:
 
 def test_the_paper_preset_is_section_4_2() -> None:
     """A window of 64 tokens, three mentions an entity, PubMedBERT, Adam, batch 512, and so on."""
-    config = _config("paper", None, None, {})
+    config = TrainConfig.presets["paper"]
     assert config == PAPER == TrainConfig()
     assert "BiomedBERT-base-uncased-abstract" in config.model  # PubMedBERT's present name
     assert (config.window, config.mentions_per_entity, config.batch) == (64, 3, 512)
@@ -212,17 +212,9 @@ def test_the_paper_preset_is_section_4_2() -> None:
     assert (config.p_bare, config.name_only) == (0.0, 0.0)  # not in the paper
 
 
-def test_settings_come_from_preset_file_set_and_options_in_this_order(tmp_path: Path) -> None:
-    file = tmp_path / "c.toml"
-    file.write_text('tau = 0.5\npi = 0.5\nseed = 3\nfields = ["names"]\n')
-    config = _config("mini", file, ["pi=0.25", "seed = 4", "draw=names"], {"seed": 5, "model": None, "steps": None})
-    assert (config.tau, config.pi, config.seed, config.draw, config.fields) == (0.5, 0.25, 5, "names", ("names",))
-    assert config.steps == MINI.steps > 0
-
-
 def test_epochs_are_what_they_say(tiny_model: Path, tmp_path: Path) -> None:
-    assert _config("mini", None, ["epochs=2"], {}).steps == 0  # and not the steps of the preset
-    assert _config("mini", None, ["epochs=2"], {"steps": 9}).steps == 9
+    assert changed(MINI, {"epochs": 2}, "test").steps == 0  # and not the steps of the preset
+    assert changed(MINI, {"epochs": 2, "steps": 9}, "test").steps == 9
     here = world()
     config = tiny_config(tiny_model, steps=0, epochs=1.5, name_only=0.25)
     report = train(config, here.ontology, here.mentions, tmp_path / "out")
