@@ -220,7 +220,8 @@ def _fault(value: object, hint: Any, setting: Setting) -> str:  # noqa: ANN401 -
     if origin is typing.Literal:
         return "" if value in args else f"must be one of {', '.join(map(str, args))}, not {value!r}"
     expected = origin or hint
-    if not isinstance(value, expected) or (expected is not bool and isinstance(value, bool)):
+    fits = isinstance(value, (int, float) if expected is float else expected)  # in Python, 0 is a fine 0.0
+    if not fits or (expected is not bool and isinstance(value, bool)):
         return f"must be {_NAMES.get(expected, getattr(expected, '__name__', str(expected)))}, not {value!r}"
     if isinstance(value, int | float) and not isinstance(value, bool):
         return setting.refusal(value)

@@ -363,7 +363,8 @@ def _cluster(address: str) -> Iterator[Any]:
     started = not ray.is_initialized()
     if started:
         try:
-            ray.init(address=address or None, log_to_driver=False, include_dashboard=False)
+            # "local": without an address Ray would join whatever cluster runs on this machine.
+            ray.init(address=address or "local", log_to_driver=False, include_dashboard=False)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise KrissError(
                 f"no Ray cluster can be used at '{address or 'this machine'}': {_first_line(error)}"
