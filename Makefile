@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check wheel bench results clean
+.PHONY: demo test check docs wheel bench results clean
 
 demo: $(STAMP)
 	$(BIN)/python -m kriss.demo out/demo
@@ -16,6 +16,10 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# The documentation as a site in out/site; a link or an anchor that leads nowhere is an error.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 # The built wheel alone, without torch, links with a linker that was built here.
 wheel: $(STAMP)
@@ -32,7 +36,7 @@ bench: $(STAMP)
 
 # The tables of docs/results.md; hours on two cores, stage by stage, and it goes on where it was stopped.
 results: $(STAMP)
-	test -n "$$KRISS_DATA" || { echo "set KRISS_DATA to the data folder; docs/datasets.md says what is in it" >&2; exit 2; }
+	test -n "$$KRISS_DATA" || { echo "set KRISS_DATA to the data folder; docs/reference/datasets.md says what is in it" >&2; exit 2; }
 	$(BIN)/kriss run recipes/results.toml --out out/results
 	$(BIN)/python benchmarks/results_table.py out/results > out/results/tables.md
 

@@ -1,4 +1,4 @@
-"""The systems that kriss is compared with, on the same ontology and the same scorer; docs/baselines.md describes them.
+"""The systems that kriss is compared with, on the same ontology and scorer; docs/reference/baselines.md describes them.
 
     python benchmarks/baselines/run.py exact     ONTOLOGY GOLD --out P.jsonl.gz [--abbreviations]
     python benchmarks/baselines/run.py mention   ONTOLOGY GOLD --out P.jsonl.gz

@@ -11,7 +11,9 @@ import typer
 
 
 def run_stages(
-    recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A TOML file of stages; see docs/recipes.md.")],
+    recipe: Annotated[
+        Path, typer.Argument(metavar="RECIPE", help="A TOML file of stages; see docs/how-to/recipes.md.")
+    ],
     *,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where all stages write.")] = Path("out"),
     data: Annotated[
