@@ -54,7 +54,7 @@ def test_the_page_of_commands_says_what_help_says() -> None:
     )
     for command in ALL.values():
         for parameter in getattr(command, "params", ()):
-            assert parameter.name == "help" or parameter.human_readable_name in page or parameter.opts[0] in page
+            assert parameter.name == "help" or parameter.opts[0] in page or parameter.metavar in page
 
 
 def test_version_and_usage(capsys: pytest.CaptureFixture[str]) -> None:
