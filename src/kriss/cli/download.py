@@ -46,6 +46,6 @@ def pubmed(
             bar.console.print(f"note: {message}", markup=False, highlight=False, soft_wrap=True)
 
         url = BASE_URL if base_url is None else base_url
-        report = download_pubmed(numbers, out, base_url=url, updates=updates, progress=advance, notice=warn)
-    count, skipped = len(report.files), report.skipped
+        found, skipped = download_pubmed(numbers, out, base_url=url, updates=updates, progress=advance, notice=warn)
+    count = len(found)
     typer.echo(f"{out}: {count:,} files, {count - skipped:,} downloaded, {skipped:,} that were there already")

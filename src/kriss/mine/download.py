@@ -1,7 +1,7 @@
 """PubMed from the National Library of Medicine: the yearly baseline, and the daily updates to it.
 
-    report = download_pubmed([1, 2, 3], Path("pubmed"))             # pubmed/pubmed24n0001.xml.gz ...
-    report = download_pubmed(None, Path("updates"), updates=True)   # every update file there is
+    files, skipped = download_pubmed([1, 2, 3], Path("pubmed"))              # pubmed/pubmed24n0001.xml.gz ...
+    files, skipped = download_pubmed(None, Path("updates"), updates=True)    # every update file there is
 
 A file arrives as `NAME.part` and gets its name only when its MD5 is the one that NLM gives in
 `NAME.md5`. Whatever stops a download, a break, Ctrl-C or a full disk, the same call continues it.
@@ -13,13 +13,13 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from io import BytesIO
 from pathlib import Path
+from ssl import SSLError
 from typing import BinaryIO
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
@@ -36,10 +36,13 @@ PAUSES = (1.0, 3.0, 9.0)
 TIMEOUT = 60.0
 """Seconds that a server may be silent."""
 _BLOCK = 1 << 18
+_BROKEN = (HTTPException, URLError, ConnectionError, TimeoutError, SSLError)
+"""Every way in which a connection fails; a full disk is none of them."""
 _PASSING = (404, 408, 429)
 """Refusals that may pass: a server that swaps releases finds a file later."""
 _LINK = re.compile(r"""href\s*=\s*["']?(?:[^"'>\s]*/)?(pubmed(\d\d)n(\d+)\.xml\.gz)["'>\s]""", re.IGNORECASE)
 _RANGE = re.compile(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?")
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +54,6 @@ class DownloadProgress:
     files: int
     received: int = 0
     size: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DownloadReport:
-    """What a download did; `files` are all that were asked for, whether fetched or there already."""
-
-    files: tuple[Path, ...]
-    skipped: int
 
 
 def parse_files(text: str) -> list[int] | None:
@@ -88,48 +83,46 @@ def download_pubmed(
     base_url: str = BASE_URL,
     updates: bool = False,
     progress: Callable[[DownloadProgress], None] = lambda _: None,
-    notice: Callable[[str], None] = lambda _: None,
-    timeout: float = TIMEOUT,
-    pauses: Sequence[float] = PAUSES,
-) -> DownloadReport:
+    notice: Say = lambda _: None,
+) -> tuple[list[Path], int]:
     """Fetch files of the newest baseline, or of the updates, by number (None: all) into a folder.
 
-    A file that is there with the right MD5 is left alone. `notice` hears of each failed try that is
-    followed by another.
+    Return all that were asked for, and how many of them were there already, with the right MD5. `notice` hears of each
+    failed try that is followed by another.
     """
-    folder = f"{check_url(base_url)}/{'updatefiles' if updates else 'baseline'}/"
-    server = Server(timeout, pauses, notice)
-    names = _choose(server.read(folder).decode("utf-8", errors="replace"), files, folder)
+    folder = f"{_checked(base_url)}/{'updatefiles' if updates else 'baseline'}/"
+    names = _choose(_read(folder, notice).decode("utf-8", errors="replace"), files, folder)
     if out.exists() and not out.is_dir():
         raise ConfigError(f"--out {out} is a file where a folder is needed")
     out.mkdir(parents=True, exist_ok=True)
     skipped = 0
     for index, name in enumerate(names, 1):
         progress(DownloadProgress(name, index, len(names)))
-        md5 = _published_md5(server, folder + name)
+        found = re.search(rb"\b[0-9a-f]{32}\b", _read(f"{folder}{name}.md5", notice), re.IGNORECASE)
+        if not found:
+            raise InputError(f"{folder}{name}.md5: there is no MD5 in it; check --base-url, or try again later")
+        md5 = found[0].decode().lower()
         if (out / name).exists() and _md5(out / name) == md5:
             skipped += 1
             continue
-        for received, size in server.fetch(folder + name, out / name, md5):
+        for received, size in _fetch(folder + name, out / name, md5, notice):
             progress(DownloadProgress(name, index, len(names), received, size))
-    return DownloadReport(tuple(out / name for name in names), skipped)
+    return [out / name for name in names], skipped
 
 
-def check_url(url: str) -> str:
-    """Return an http or https address without slashes at its end; anything else is a `ConfigError`."""
+def _checked(url: str) -> str:
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         usable = usable and url.isascii() and url.isprintable() and not set(url) & set(" ?#@")
-        (parts.hostname or "").encode("idna")
-    except ValueError:  # a bad port, bracket or host label
+    except ValueError:  # a bad port or bracket
         usable = False
     if not usable:
         raise ConfigError(f"--base-url wants an address that begins with http:// or https://, not '{url}'")
     return url.rstrip("/")
 
 
-def _choose(page: str, files: Iterable[int] | None, folder: str) -> tuple[str, ...]:
+def _choose(page: str, files: Iterable[int] | None, folder: str) -> list[str]:
     """Return the names of files in the newest release that the server's list links to."""
     links = [(int(year), int(number), name) for name, year, number in _LINK.findall(page)]
     if not links:
@@ -143,15 +136,7 @@ def _choose(page: str, files: Iterable[int] | None, folder: str) -> tuple[str, .
             f"{folder}: there is no file number {shown} in the release of {2000 + release},"
             f" whose numbers run from {min(names)} to {max(names)}; mend --files"
         )
-    return tuple(names[number] for number in wanted)
-
-
-def _published_md5(server: Server, url: str) -> str:
-    """Return the checksum from a file such as `MD5(pubmed24n0001.xml.gz)= 9a28...`."""
-    found = re.search(rb"\b[0-9a-f]{32}\b", server.read(f"{url}.md5"), re.IGNORECASE)
-    if not found:
-        raise InputError(f"{url}.md5: there is no MD5 in it; check --base-url, or try again later")
-    return found[0].decode().lower()
+    return [names[number] for number in wanted]
 
 
 def _md5(path: Path) -> str:
@@ -159,111 +144,87 @@ def _md5(path: Path) -> str:
         return hashlib.file_digest(stream, partial(hashlib.md5, usedforsecurity=False)).hexdigest()
 
 
-class _Broken(Exception):  # noqa: N818 - it never leaves this module
-    """One try that failed; `status` is the server's answer if there was one."""
-
-    def __init__(self, reason: str, status: int = 0) -> None:
-        super().__init__(reason)
-        self.refused = 400 <= status < 500
-        self.final = self.refused and status not in _PASSING
-        self.status = status
+def _read(url: str, notice: Say) -> bytes:
+    """Return a small page whole."""
+    page = BytesIO()
+    for _ in _bring(url, page, notice):
+        pass
+    return page.getvalue()
 
 
-class Server:
-    """Requests to one server, each tried a few times."""
-
-    def __init__(self, timeout: float, pauses: Sequence[float], notice: Callable[[str], None]) -> None:
-        self._timeout = timeout
-        self._pauses = pauses
-        self._notice = notice
-
-    def read(self, url: str) -> bytes:
-        """Return a small page whole."""
-        page = BytesIO()
-        for _ in self._bring(url, page):
-            pass
-        return page.getvalue()
-
-    def fetch(self, url: str, target: Path, md5: str) -> Iterator[tuple[int, int | None]]:
-        """Bring a file here, and yield how many bytes there are, and how many there will be if the server says."""
-        part = target.with_name(f"{target.name}.part")
-        for _ in range(2):  # what is continued may be a piece of something else, so once more from the start
-            try:
-                with part.open("ab") as sink:
-                    yield from self._bring(url, sink)
-                    os.fsync(sink.fileno())
-            except OSError as error:  # a full disk does not say where
-                raise OSError(error.errno, error.strerror, str(part)) from error
-            finally:
-                if not part.stat().st_size:
-                    part.unlink()
-            if part.exists() and _md5(part) == md5:
-                part.replace(target)
-                return
-            part.unlink(missing_ok=True)
-        raise InputError(
-            f"{url}: what arrives has not the MD5 that {target.name}.md5 gives, twice over;"
-            " run the same command again later, or give another --base-url"
-        )
-
-    def _bring(self, url: str, sink: BinaryIO) -> Iterator[tuple[int, int | None]]:
-        """Bring what stands at an address to its end, with further tries."""
-        furthest, failures = sink.seek(0, os.SEEK_END), 0
-        while True:
-            try:
-                yield from self._append(url, sink)
-                return
-            except _Broken as error:
-                # A line that keeps breaking but brings something each time is no reason to give up.
-                failures = 1 if sink.tell() > furthest else failures + 1
-                furthest = max(furthest, sink.tell())
-                if error.final or failures > len(self._pauses):
-                    advice = "check --base-url, or run" if error.refused else "run"
-                    raise InputError(f"{url}: {error}; {advice} the same command again, it resumes") from None
-                pause = self._pauses[failures - 1]
-                self._notice(f"{url}: {error}; trying again in {pause:g} s")
-                time.sleep(pause)
-
-    def _append(self, url: str, sink: BinaryIO) -> Iterator[tuple[int, int | None]]:
-        """Go on from where the sink ends if the server can do that, else from the start."""
-        have = sink.tell()
-        headers = {"User-Agent": f"kriss/{__version__}", **({"Range": f"bytes={have}-"} if have else {})}
+def _fetch(url: str, target: Path, md5: str, notice: Say) -> Iterator[tuple[int, int | None]]:
+    """Bring a file here, and yield how many bytes there are, and how many there will be if the server says."""
+    part = target.with_name(f"{target.name}.part")
+    for _ in range(2):  # what is continued may be a piece of something else, so once more from the start
         try:
-            with self._network():
-                # check_url() has seen that this is http or https
-                response = urlopen(Request(url, headers=headers), timeout=self._timeout)  # noqa: S310
-        except _Broken as error:
-            if have and error.status == 416:
-                return  # nothing comes after what is here: the checksum tells whether that is right
-            raise
-        with response:
-            if response.status != 206:
-                sink.seek(0)
-                have = sink.truncate()
-            size = None if response.length is None else have + response.length
+            with part.open("ab") as sink:
+                yield from _bring(url, sink, notice)
+                os.fsync(sink.fileno())
+        except OSError as error:  # a full disk does not say where
+            raise OSError(error.errno, error.strerror, str(part)) from error
+        finally:
+            if not part.stat().st_size:
+                part.unlink()
+        if part.exists() and _md5(part) == md5:
+            part.replace(target)
+            return
+        part.unlink(missing_ok=True)
+    raise InputError(
+        f"{url}: what arrives has not the MD5 that {target.name}.md5 gives, twice over;"
+        " run the same command again later, or give another --base-url"
+    )
+
+
+def _bring(url: str, sink: BinaryIO, notice: Say) -> Iterator[tuple[int, int | None]]:
+    """Bring what stands at an address to its end, with further tries."""
+    furthest, failures = sink.seek(0, os.SEEK_END), 0
+    while True:
+        try:
+            yield from _append(url, sink)
+            return
+        except _BROKEN as error:
+            # A line that keeps breaking but brings something each time is no reason to give up.
+            failures = 1 if sink.tell() > furthest else failures + 1
+            furthest = max(furthest, sink.tell())
+            status = error.code if isinstance(error, HTTPError) else 0
+            refused, reason = 400 <= status < 500, _reason(error)
+            if failures > len(PAUSES) or (refused and status not in _PASSING):
+                advice = "check --base-url, or run" if refused else "run"
+                raise InputError(f"{url}: {reason}; {advice} the same command again, it resumes") from None
+            pause = PAUSES[failures - 1]
+            notice(f"{url}: {reason}; trying again in {pause:g} s")
+            time.sleep(pause)
+
+
+def _append(url: str, sink: BinaryIO) -> Iterator[tuple[int, int | None]]:
+    """Go on from where the sink ends if the server can do that, else from the start."""
+    have = sink.tell()
+    headers = {"User-Agent": f"kriss/{__version__}", **({"Range": f"bytes={have}-"} if have else {})}
+    try:
+        response = urlopen(Request(url, headers=headers), timeout=TIMEOUT)  # noqa: S310 - checked to be http or https
+    except HTTPError as error:
+        error.close()
+        if have and error.code == 416:
+            return  # nothing comes after what is here: the checksum tells whether that is right
+        raise
+    with response:
+        if response.status != 206:
+            sink.seek(0)
+            have = sink.truncate()
+        size = None if response.length is None else have + response.length
+        yield have, size
+        while block := response.read1(_BLOCK):  # what is there now, so that a break loses none of it
+            sink.write(block)
+            have += len(block)
             yield have, size
-            while block := self._next(response):
-                sink.write(block)
-                have += len(block)
-                yield have, size
-        if size is not None and have < size:
-            raise _Broken(f"the connection broke after {have:,} of {size:,} bytes")
+    if size is not None and have < size:
+        raise ConnectionError(f"the connection broke after {have:,} of {size:,} bytes")
 
-    def _next(self, response: HTTPResponse) -> bytes:
-        with self._network():
-            return response.read1(_BLOCK)  # what is there now, so that a break loses none of it
 
-    @contextmanager
-    def _network(self) -> Iterator[None]:
-        """Turn every way in which a connection fails into `_Broken`; only network calls belong inside."""
-        try:
-            yield
-        except HTTPError as error:
-            with error:
-                raise _Broken(f"the server answers {error.code} {error.reason}".rstrip(), error.code) from None
-        except (HTTPException, OSError) as error:
-            cause = error.reason if isinstance(error, URLError) else error
-            if isinstance(cause, TimeoutError):
-                raise _Broken(f"no answer within {self._timeout:g} s") from None
-            text = (cause.strerror if isinstance(cause, OSError) else None) or str(cause) or type(cause).__name__
-            raise _Broken(f"the connection failed ({text})") from None
+def _reason(error: Exception) -> str:
+    if isinstance(error, HTTPError):
+        return f"the server answers {error.code} {error.reason}".rstrip()
+    cause = error.reason if isinstance(error, URLError) else error
+    if isinstance(cause, TimeoutError):
+        return f"no answer within {TIMEOUT:g} s"
+    return f"the connection failed ({getattr(cause, 'strerror', None) or cause or type(cause).__name__})"
