@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from kriss.documents.corpora.statistics import Statistics
     from kriss.documents.datasets import Dataset
+    from kriss.records import Document
 
 
 def datasets(
@@ -40,18 +39,17 @@ def _list(datasets: list[Dataset], data: Path | None) -> None:
     rows, missing, damaged = [], [], []
     for dataset in datasets:
         try:
-            figures = _figures(dataset, data)
+            read = _read(dataset, data)
         except InputError as error:
             damaged.append(error)
-            rows.append((dataset.name, "damaged", *["–"] * 4))
+            rows.append((dataset.name, "damaged", "–", "–", "–"))
             continue
-        total = figures.get("all")
-        counts = [f"{count:,}" for count in astuple(total)[:3]] if total else ["–"] * 3
-        paper = f"{dataset.paper.mentions:,} / {dataset.paper.entities:,}" if dataset.paper else "–"
-        rows.append((dataset.name, _status(dataset, figures), *counts, paper))
-        if len(figures) - 1 < len(dataset.splits):
+        rows.append(
+            (dataset.name, _status(dataset, read), *_figures([one for found in read.values() for one in found]))
+        )
+        if len(read) < len(dataset.splits):
             missing.append((dataset.name, dataset.obtain))
-    header = ["dataset", "status", "documents", "mentions", "entities", "paper: mentions / entities"]
+    header = ["dataset", "status", "documents", "mentions", "entities"]
     output().print(listing(f"benchmarks in {data}" if data else "benchmarks", header, rows))
     if missing:
         output().print(listing("how to obtain", ["dataset", "from its owners"], missing))
@@ -64,42 +62,38 @@ def _list(datasets: list[Dataset], data: Path | None) -> None:
 def _show(dataset: Dataset, data: Path | None) -> None:
     from kriss.cli.console import listing, output
 
-    figures = _figures(dataset, data)
+    read = _read(dataset, data)
     facts = [
-        ("status", _status(dataset, figures)),
+        ("status", _status(dataset, read)),
         ("ids", dataset.ontology),
         ("types kept", ", ".join(dataset.types) or "all"),
         ("folder", f"gold/{dataset.folder} or {dataset.folder} in the data folder"),
-        *((f"files of {split}", dataset.corpus.wanted(split)) for split in dataset.splits),
+        *((f"files of {split}", dataset.wanted(split)) for split in dataset.splits),
         ("how to obtain", dataset.obtain),
+        *([("note", dataset.note)] if dataset.note else []),
     ]
-    if paper := dataset.paper:
-        counts = f"{paper.mentions:,} mentions, {paper.entities:,} entities, {paper.domain_entities:,} candidates"
-        facts.append(("Table 1 of the paper", counts))
-    if dataset.note:
-        facts.append(("note", dataset.note))
     output().print(listing(f"{dataset.name}: {dataset.title}", [], facts))
-    if figures:
-        header = "split, documents, mentions, entities, without an id, composite, ids by document, repeated".split(", ")
-        rows = [(split, *map("{:,}".format, astuple(found))) for split, found in figures.items()]
-        output().print(listing("as found", header, rows))
+    if read:
+        rows = [(split, *_figures(documents)) for split, documents in read.items()]
+        output().print(listing("as found", ["split", "documents", "mentions", "entities"], rows))
 
 
-def _figures(dataset: Dataset, data: Path | None) -> dict[str, Statistics]:
-    """Count every split that is there, and all of them together."""
-    from kriss.documents.corpora.statistics import statistics
-    from kriss.documents.datasets import read_splits
-
-    if not data or not (splits := list(dataset.found(data))):
-        return {}
-    read = read_splits(dataset.name, splits, data)
-    found = {split: statistics(read[split]) for split in splits}
-    return found | {"all": statistics(document for split in splits for document in read[split])}
+def _read(dataset: Dataset, data: Path | None) -> dict[str, list[Document]]:
+    """Read every split that is there."""
+    found = {split: dataset.find(data, split) for split in dataset.splits} if data else {}
+    return {split: list(documents) for split, documents in found.items() if documents is not None}
 
 
-def _status(dataset: Dataset, figures: dict[str, Statistics]) -> str:
-    there = [split for split in dataset.splits if split in figures]
-    if len(there) == len(dataset.splits):
+def _figures(documents: list[Document]) -> tuple[str, str, str]:
+    """Count documents, mentions and distinct ids as the files have them."""
+    spans = [span for document in documents for span in document.spans]
+    entities = {entity for span in spans for entity in span.entities}
+    counts = [f"{len(these):,}" if documents else "–" for these in (documents, spans, entities)]
+    return counts[0], counts[1], counts[2]
+
+
+def _status(dataset: Dataset, read: dict[str, list[Document]]) -> str:
+    if len(read) == len(dataset.splits):
         return "found"
-    missing = ", ".join(split for split in dataset.splits if split not in there)
-    return f"partly: {', '.join(there)}; not {missing}" if there else "not found"
+    missing = ", ".join(split for split in dataset.splits if split not in read)
+    return f"partly: {', '.join(read)}; not {missing}" if read else "not found"

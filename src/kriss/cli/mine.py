@@ -94,33 +94,28 @@ def names(
     import random
     import tempfile
 
-    from kriss.mine.names import Names, Verdict, write_names
-    from kriss.mine.report import judged
+    from kriss.mine.names import Names, write_names
     from kriss.ontology import Ontology
 
     loaded = Ontology.load(ontology)
+    found: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        found: dict[Verdict, list[str]] = {verdict: [] for verdict in Verdict}
-        for name, verdict in write_names(loaded.names_table(), settings, Path(folder)):
-            found[verdict].append(name)
-        for name, verdict in judged(Names(Path(folder), settings)):
-            found[verdict].append(name)
+        dropped = write_names(loaded.names_table(), settings, Path(folder))
+        for name, verdict in (*Names(Path(folder), settings).judged(), *dropped):
+            found.setdefault(verdict, []).append(name)
     draw = random.Random(0)  # noqa: S311 - not a secret
-    rows = []
-    for verdict, listed in reversed(found.items()):
-        shown = draw.sample(listed, min(examples, len(listed)))
-        rows.append((verdict.name.lower().replace("_", " "), f"{len(listed):,}", " | ".join(shown)))
-    console = output()
-    console.print(listing(f"names of {ontology}", ["verdict", "names", "for example"], rows, figures_in=1))
-    total = loaded.names_table().num_rows if settings.aliases else len(loaded)
-    console.print(f"{total:,} names in the ontology; inverted ones count again turned round")
+    rows = [
+        (verdict, f"{len(listed):,}", " | ".join(draw.sample(listed, min(examples, len(listed)))))
+        for verdict, listed in found.items()
+    ]
+    output().print(listing(f"names of {ontology}", ["verdict", "names", "for example"], rows, figures_in=1))
 
 
 @app.command()
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Mentions written by 'kriss mine'.")],
     ontology: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The ontology they were mined with: adds names and types.")
+        Path | None, typer.Option(metavar="DIR", help="The ontology they were mined with: adds names.")
     ] = None,
     sample: Annotated[int, typer.Option(metavar="N", min=0, help="Print so many mentions in context.")] = 0,
     forms: Annotated[int, typer.Option(metavar="N", min=0, help="Show so many of the most frequent forms.")] = 50,
@@ -129,24 +124,17 @@ def report(
     """Show what was mined, and examples to judge its precision by."""
     from rich.text import Text
 
-    from kriss.mine.report import examples, figures
+    from kriss.mine.report import examples, figures, frequent
     from kriss.ontology import Ontology
 
     known = Ontology.load(ontology) if ontology else None
-    found = figures(folder, known, forms)
-    rows = [(label.replace("_", " "), f"{value:,}") for label, value in found.facts.items()]
-    rows += [(f"entities with at least {least} hits", f"{count:,}") for least, count in found.entities_with.items()]
-    rows += [(f"mentions kept for {split}", f"{count:,}") for split, count in found.kept.items()]
     console = output()
-    console.print(figures_table(str(folder), rows))
-    if found.types:
-        types = [(name, f"{hits:,}") for name, hits in found.types]
-        console.print(listing("hits by type", ["type", "hits"], types, figures_in=1))
-    frequent = [
+    console.print(figures_table(str(folder), [(label, f"{value:,}") for label, value in figures(folder).items()]))
+    rows = [
         (surface, f"{entity} {known[entity].name}" if known else entity, f"{hits:,}")
-        for surface, entity, hits in found.forms
+        for surface, entity, hits in frequent(folder, forms)
     ]
-    console.print(listing("the most frequent forms", ["form", "entity", "hits"], frequent, figures_in=2))
+    console.print(listing("the most frequent forms", ["form", "entity", "hits"], rows, figures_in=2))
     for number, (entity, document, text) in enumerate(examples(folder, sample, seed), start=1):
         name = f" {known[entity].name}" if known else ""
         line = Text(f"{number:>4}  ", style="dim")

@@ -9,29 +9,20 @@ None is shipped with kriss. The licensed ones are read from the user's own copy.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from kriss.documents.corpora.clinical import N2c2, ShareClef
-from kriss.documents.corpora.files import Corpus, PubTatorFiles, candidates
-from kriss.documents.corpora.medmentions import MedMentions
-from kriss.documents.corpora.statistics import without_repeats
+from kriss.documents.corpora import medmentions
+from kriss.documents.corpora.clinical import N2C2_WANTED, n2c2, shareclef, shareclef_wanted
+from kriss.documents.corpora.files import candidates, pubtator_file
 from kriss.errors import ConfigError, InputError
 from kriss.records import Document
 
 VARIABLE = "KRISS_DATA"
 """The environment variable that names the data folder where an option does not."""
-
-
-@dataclass(frozen=True, slots=True)
-class Paper:
-    """A row of Table 1: all splits together, and the candidates in UMLS."""
-
-    mentions: int
-    entities: int
-    domain_entities: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +38,26 @@ class Dataset:
     """Where it is had, and on what terms."""
     folder: str
     """Its folder in `gold` of the data folder, or in the data folder itself."""
-    corpus: Corpus
+    documents: Callable[[Path, str], Iterator[Document] | None]
+    """The documents of a split below a folder, read as they are wanted; None if its files are not there."""
+    wanted: Callable[[str], str]
+    """Says which files make a split, for a user who lacks them."""
     types: tuple[str, ...] = ()
     """The types of mentions that are kept; none for all. A document without such mentions stays, without mentions."""
     also: tuple[str, ...] = ()
     """Further names that the folder may have."""
-    paper: Paper | None = None
     note: str = ""
 
-    def found(self, data: Path) -> dict[str, Path]:
-        """Return the folder in which each split lies; a split that is nowhere is left out."""
-        places: dict[str, Path] = {}
-        for folder in candidates(data, (self.folder, *self.also)):
-            for split in self.corpus.splits(folder):
-                places.setdefault(split, folder)
-        return {split: places[split] for split in self.splits if split in places}
+    def find(self, data: Path, split: str) -> Iterator[Document] | None:
+        """Return the documents of a split as its files have them, one that stands twice too; None if it is not there.
 
-    def of_types(self, document: Document) -> Document:
-        """Return the document with the mentions that are kept."""
+        They have the mentions that are kept.
+        """
+        found = (self.documents(folder, split) for folder in candidates(data, (self.folder, *self.also)))
+        documents = next((one for one in found if one is not None), None)
+        return map(self._of_types, documents) if documents is not None else None
+
+    def _of_types(self, document: Document) -> Document:
         kept = tuple(span for span in document.spans if not self.types or span.type in self.types)
         return replace(document, spans=kept)
 
@@ -78,25 +71,19 @@ def data_folder(data: Path | None) -> Path | None:
     return data
 
 
-def read_splits(name: str, splits: Sequence[str], data: Path) -> dict[str, list[Document]]:
-    """Read splits as their files have them, a document that stands twice too."""
-    dataset = find_dataset(name)
-    for split in splits:
-        check_split(dataset, split)
-    places = dataset.found(data)
-    for split in splits:
-        if split not in places:
-            looked = f"{dataset.corpus.wanted(split)} in {data / 'gold' / dataset.folder} or {data / dataset.folder}"
-            raise InputError(f"{name}:{split} is not there; looked for {looked}. {dataset.obtain}")
-    read: dict[str, list[Document]] = {}
-    for folder in dict.fromkeys(places[split] for split in splits):
-        read |= dataset.corpus.read(folder, [split for split in splits if places[split] == folder])
-    return {split: list(map(dataset.of_types, found)) for split, found in read.items()}
-
-
 def load(name: str, split: str, data: Path) -> list[Document]:
     """Return the documents of a split, each once, with their gold mentions."""
-    return without_repeats(read_splits(name, [split], data)[split])
+    dataset = find_dataset(name)
+    check_split(dataset, split)
+    if (found := dataset.find(data, split)) is None:
+        looked = f"{dataset.wanted(split)} in {data / 'gold' / dataset.folder} or {data / dataset.folder}"
+        raise InputError(f"{name}:{split} is not there; looked for {looked}. {dataset.obtain}")
+    return without_repeats(found)
+
+
+def without_repeats(documents: Iterable[Document]) -> list[Document]:
+    """Leave out documents that stand again, word for word; two that differ under one id are left as they are."""
+    return list(dict.fromkeys(documents))
 
 
 def find_dataset(name: str) -> Dataset:
@@ -115,45 +102,63 @@ def check_split(dataset: Dataset, split: str) -> None:
 
 _ALL = ("train", "dev", "test")
 _MESH = "MeSH"
-_UMLS = "UMLS (2017AA)"
 _NCBI_FILES = {split: f"NCBI{split.replace('dev', 'develop')}set_corpus.txt" for split in _ALL}
 _CDR_PARTS = {"train": "Training", "dev": "Development", "test": "Test"}
 _CDR_FILES = {split: f"CDR_{part}Set.PubTator.txt" for split, part in _CDR_PARTS.items()}
-_BIORED_FILES = {split: f"{split.capitalize()}.PubTator" for split in _ALL}
 _CDR = "Free, on registration at BioCreative (biocreative.bioinformatics.udel.edu, corpora, V CDR): CDR_Data.zip."
 _MEDMENTIONS = "Free (CC0): git clone https://github.com/chanzuckerberg/MedMentions into the folder 'medmentions'."
-_BIORED = "Free: https://ftp.ncbi.nlm.nih.gov/pub/lu/BioRED/BIORED.zip."
-_CDR_NOTE = "The paper's mentions are the distinct ids of each document, summed; the files have more mentions."
+_BIORED = (
+    "Free: https://ftp.ncbi.nlm.nih.gov/pub/lu/BioRED/BIORED.zip.",
+    "biored",
+    {split: f"{split.capitalize()}.PubTator" for split in _ALL},
+)
 
 
-def _biored(name: str, title: str, ontology: str, *types: str) -> Dataset:
-    return Dataset(name, title, _ALL, ontology, _BIORED, "biored", PubTatorFiles(_BIORED_FILES), types)
+def _pubtator(
+    name: str,
+    title: str,
+    ontology: str,
+    obtain: str,
+    folder: str,
+    files: Mapping[str, str],
+    *types: str,
+    also: str = "",
+) -> Dataset:
+    read = partial(pubtator_file, files)
+    return Dataset(name, title, _ALL, ontology, obtain, folder, read, files.__getitem__, types, tuple(also.split()))
 
 
-def _bc5cdr(name: str, title: str, kind: str, paper: Paper) -> Dataset:
-    corpus = PubTatorFiles(_CDR_FILES)
-    return Dataset(name, title, _ALL, _MESH, _CDR, "bc5cdr", corpus, (kind,), ("CDR_Data",), paper, _CDR_NOTE)
+def _medmentions(name: str, title: str, part: str, also: str, note: str = "") -> Dataset:
+    read, wanted = partial(medmentions.medmentions, part), partial(medmentions.wanted, part)
+    return Dataset(name, title, _ALL, "UMLS (2017AA)", _MEDMENTIONS, name, read, wanted, (), (also,), note)
 
 
 DATASETS: Mapping[str, Dataset] = MappingProxyType(
     {
         dataset.name: dataset
         for dataset in (
-            Dataset(
+            _pubtator(
                 "ncbi-disease",
                 "NCBI disease corpus",
-                _ALL,
                 "MEDIC (MeSH and OMIM)",
                 "Free: the corpus zips (train, develop, test) at https://www.ncbi.nlm.nih.gov/CBBresearch/Dogan/DISEASE/.",
                 "ncbi-disease",
-                PubTatorFiles(_NCBI_FILES),
-                also=("ncbi", "ncbi-disease-corpus"),
-                paper=Paper(6_892, 790, 16_317),
-                note="Document 8528200 stands twice in train, word for word; its 11 mentions are loaded once. "
-                "The paper counts each joined id (D1|D2) as an entity.",
+                _NCBI_FILES,
+                also="ncbi ncbi-disease-corpus",
             ),
-            _bc5cdr("bc5cdr-d", "BioCreative V CDR, diseases", "Disease", Paper(5_818, 1_076, 16_317)),
-            _bc5cdr("bc5cdr-c", "BioCreative V CDR, chemicals", "Chemical", Paper(4_409, 1_164, 233_632)),
+            _pubtator(
+                "bc5cdr-d", "BioCreative V CDR, diseases", _MESH, _CDR, "bc5cdr", _CDR_FILES, "Disease", also="CDR_Data"
+            ),
+            _pubtator(
+                "bc5cdr-c",
+                "BioCreative V CDR, chemicals",
+                _MESH,
+                _CDR,
+                "bc5cdr",
+                _CDR_FILES,
+                "Chemical",
+                also="CDR_Data",
+            ),
             Dataset(
                 "shareclef",
                 "ShARe/CLEF, SemEval-2014 task 7",
@@ -161,9 +166,9 @@ DATASETS: Mapping[str, Dataset] = MappingProxyType(
                 "UMLS (SNOMED CT, disorders)",
                 "Licensed: PhysioNet (https://physionet.org, 'ShARe/CLEF eHealth'), with credentials and an agreement.",
                 "shareclef",
-                ShareClef(),
+                shareclef,
+                shareclef_wanted,
                 also=("share", "share-clef", "semeval-2014-task-7", "semeval2014"),
-                paper=Paper(17_809, 1_866, 82_763),
                 note="CLEF 2013 has train and test, SemEval-2014 dev too. A discontinuous mention covers its gap.",
             ),
             Dataset(
@@ -173,36 +178,26 @@ DATASETS: Mapping[str, Dataset] = MappingProxyType(
                 "UMLS (SNOMED CT, RxNorm)",
                 "Licensed: the DBMI portal (https://portal.dbmi.hms.harvard.edu, n2c2 2019), with an agreement.",
                 "n2c2",
-                N2c2(),
+                n2c2,
+                N2C2_WANTED.format,
                 also=("n2c2-2019", "n2c2-2019-track3", "2019_n2c2_track-3", "mcn"),
-                paper=Paper(13_609, 3_791, 423_670),
             ),
-            Dataset(
-                "medmentions",
-                "MedMentions, all types",
-                _ALL,
-                _UMLS,
-                _MEDMENTIONS,
-                "medmentions",
-                MedMentions("full"),
-                also=("medmentions-full",),
-                paper=Paper(352_496, 34_724, 3_416_210),
-            ),
-            Dataset(
+            _medmentions("medmentions", "MedMentions, all types", "full", "medmentions-full"),
+            _medmentions(
                 "medmentions-st21pv",
                 "MedMentions ST21pv, 21 types",
-                _ALL,
-                _UMLS,
-                _MEDMENTIONS,
-                "medmentions-st21pv",
-                MedMentions("st21pv"),
-                also=("medmentions",),
-                paper=Paper(203_282, 25_419, 2_325_023),
-                note="In the form of rows of tokens, a document has those of its sentences that have a mention.",
+                "st21pv",
+                "medmentions",
+                "In the form of rows of tokens, a document has those of its sentences that have a mention.",
             ),
-            _biored("biored", "BioRED, all types", "NCBI Gene, MeSH, OMIM, dbSNP, NCBI Taxonomy, Cellosaurus"),
-            _biored("biored-d", "BioRED, diseases", "MeSH and OMIM", "DiseaseOrPhenotypicFeature"),
-            _biored("biored-c", "BioRED, chemicals", _MESH, "ChemicalEntity"),
+            _pubtator(
+                "biored",
+                "BioRED, all types",
+                "NCBI Gene, MeSH, OMIM, dbSNP, NCBI Taxonomy, Cellosaurus",
+                *_BIORED,
+            ),
+            _pubtator("biored-d", "BioRED, diseases", "MeSH and OMIM", *_BIORED, "DiseaseOrPhenotypicFeature"),
+            _pubtator("biored-c", "BioRED, chemicals", _MESH, *_BIORED, "ChemicalEntity"),
         )
     }
 )

@@ -12,8 +12,7 @@ from itertools import chain, groupby
 from pathlib import Path
 
 from kriss.documents.brat import BRAT
-from kriss.documents.corpora.statistics import without_repeats
-from kriss.documents.datasets import DATASETS, VARIABLE, check_split, data_folder, find_dataset, load
+from kriss.documents.datasets import DATASETS, VARIABLE, check_split, data_folder, find_dataset, load, without_repeats
 from kriss.documents.problems import Deleted, Problems
 from kriss.documents.registry import find_format, read_file
 from kriss.documents.sources import find_files

@@ -8,11 +8,12 @@ of its forms beforehand would give the same answers at three times the memory.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import IntEnum
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -25,27 +26,9 @@ from kriss.mine.config import MineConfig
 from kriss.ontology.arrowfile import ArrowFile, Numbers, Strings, write_arrow
 
 
-class Verdict(IntEnum):
-    """What becomes of a surface. Those from SHARED on take up their place in the text."""
-
-    NO_NAME = 0
-    """Not a permitted way to write any name."""
-    TOO_SHORT = 1
-    NO_LETTER = 2
-    COMMON_WORD = 3
-    """An ordinary English word, and not an acronym."""
-    SHARED = 4
-    """A name of several entities: skipped, but nothing inside it is found either."""
-    KEPT = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How a surface is read: the verdict, and for a kept one whose it is."""
-
-    verdict: Verdict
-    entity: int = -1
-    preferred: bool = False
+Verdict = Literal["kept", "shared", "common word", "too short", "no letter", "no name"]
+"""What becomes of a surface: it is a name of one entity, or of several, which is skipped and yet nothing inside it is
+found; it is an ordinary English word, and not an acronym; or it is not a permitted way to write any name."""
 
 
 @dataclass(slots=True)
@@ -55,13 +38,6 @@ class Forms:
     surface: list[bytes] = field(default_factory=list)
     entity: list[int] = field(default_factory=list)
     preferred: list[bool] = field(default_factory=list)
-
-    def add(self, surface: bytes, reading: Reading) -> int:
-        """Number a surface."""
-        self.surface.append(surface)
-        self.entity.append(reading.entity)
-        self.preferred.append(reading.preferred)
-        return len(self.surface) - 1
 
 
 NOT_HERE, TAKEN = -2, -1
@@ -93,9 +69,6 @@ class Names:
         self.forms = Forms()
         self._seen: dict[bytes, int] = {}
 
-    def __len__(self) -> int:
-        return len(self._keys)
-
     def keys(self) -> pa.ChunkedArray:
         """Return the keys in order; their position is the number by which `form` knows them."""
         return self._keys.table.column("key")
@@ -107,36 +80,38 @@ class Names:
         """
         found = self._seen.get(surface)
         if found is None:
-            reading = self.judge(surface, number)
-            if reading.verdict == Verdict.KEPT:
-                found = self.forms.add(surface, reading)
-            else:
-                found = TAKEN if reading.verdict == Verdict.SHARED else NOT_HERE
+            verdict, entity, preferred = self.judge(surface, number)
+            found = TAKEN if verdict == "shared" else NOT_HERE
+            if verdict == "kept":
+                found = len(self.forms.surface)
+                self.forms.surface.append(surface)
+                self.forms.entity.append(entity)
+                self.forms.preferred.append(preferred)
             self._seen[surface] = found
         return found
 
-    def judge(self, surface: bytes, number: int) -> Reading:
-        """Judge a surface by the names under its key."""
+    def judge(self, surface: bytes, number: int) -> tuple[Verdict, int, bool]:
+        """Judge a surface by the names under its key; of one that is kept, tell whose it is, and if it is preferred."""
         owners: dict[int, bool] = {}
         for row in self._rows(number):
             if self._is_written(surface, self._text[row].encode()):
                 entity = self._entity[row]
                 owners[entity] = owners.get(entity, False) or bool(self._preferred[row])
-        if not owners:
-            return Reading(Verdict.NO_NAME)
         text = surface.decode()
-        if verdict := _at_sight(text, self._config):
-            return Reading(verdict)
-        if text.lower() in common_words() and not text.isupper():
-            return Reading(Verdict.COMMON_WORD)
-        if len(owners) > 1:
-            return Reading(Verdict.SHARED)
-        [(entity, preferred)] = owners.items()
-        return Reading(Verdict.KEPT, entity, preferred)
+        verdict: Verdict = "shared" if len(owners) > 1 else "kept"
+        if not owners:
+            verdict = "no name"
+        elif early := _at_sight(text, self._config):
+            verdict = early
+        elif text.lower() in common_words() and not text.isupper():
+            verdict = "common word"
+        return verdict, *next(iter(owners.items()), (-1, False))
 
-    def names_under(self, number: int) -> list[str]:
-        """Return the names that share a key."""
-        return [self._text[row] for row in self._rows(number)]
+    def judged(self) -> Iterator[tuple[str, Verdict]]:
+        """Judge every name as the ontology writes it, also those turned round, as if it were met in text."""
+        for number in range(len(self._keys)):
+            for name in dict.fromkeys(self._text[row] for row in self._rows(number)):
+                yield name, self.judge(name.encode(), number)[0]
 
     def _rows(self, number: int) -> range:
         return range(self._ends[number - 1] if number else 0, self._ends[number])
@@ -184,5 +159,5 @@ def write_names(names: pa.Table, config: MineConfig, folder: Path) -> list[tuple
 def _at_sight(text: str, config: MineConfig) -> Verdict | None:
     """Return why a text is not looked for, whosever name it may be; None if it is."""
     if len(text) < config.min_length:
-        return Verdict.TOO_SHORT
-    return None if any(char.isalpha() for char in text) else Verdict.NO_LETTER
+        return "too short"
+    return None if any(char.isalpha() for char in text) else "no letter"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from kriss.documents.corpora.files import below, folder_below
+from kriss.documents.corpora.files import below
 from kriss.documents.problems import at
 from kriss.documents.registry import read_file
 from kriss.documents.spans import mark, split_entities, whole_number
@@ -65,46 +64,28 @@ def _note(name: str, path: Path) -> Document:
 # --- n2c2 2019 track 3, the MCN corpus: notes, and for each a norm file of `id||CUI||start||end` lines ----------
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    notes: Path
-    norms: Path
-    concepts: Path | None
-    """Where the norm files are those for participants: the concepts of all, a line each, in the order of the list."""
-    listed: Path | None
+N2C2_WANTED = "the folders {0}_note and {0}_norm, or {0}_norm.txt beside the norm files without concepts"
 
 
-class N2c2:
-    """`train/train_note`, `train/train_norm` and `train_file_list.txt`, and the same for test."""
+def n2c2(folder: Path, split: str) -> Iterator[Document] | None:
+    """Return the notes of `train_note` with the concepts of `train_norm`, in the order of `train_file_list.txt`.
 
-    def splits(self, folder: Path) -> tuple[str, ...]:
-        """Return the splits whose notes and concepts lie below the folder."""
-        return tuple(split for split in ("train", "test") if _n2c2_parts(folder, split))
-
-    def read(self, folder: Path, splits: Sequence[str]) -> dict[str, list[Document]]:
-        """Read the splits, in the order of the owners' list if it is there."""
-        found = {split: _n2c2_parts(folder, split) for split in splits}
-        return {split: list(_n2c2_documents(parts)) for split, parts in found.items() if parts}
-
-    def wanted(self, split: str) -> str:
-        """Return the names of the folders that make the split."""
-        return f"the folders {split}_note and {split}_norm, or {split}_norm.txt beside the norm files without concepts"
-
-
-def _n2c2_parts(folder: Path, split: str) -> _Parts | None:
-    notes = folder_below(folder, f"{split}_note", f"{split}_notes")
+    None if they do not lie below the folder. The norm files that participants got for the test set have no concepts:
+    those of all are in one file, a line each, in the order of the list.
+    """
+    notes = below(folder, f"{split}_note", f"{split}_notes", is_folder=True)
     listed = below(folder, f"{split}_file_list.txt", f"{split}_note_list.txt")
-    if notes and (norms := folder_below(folder, f"{split}_norm", f"{split}_norms")):
-        return _Parts(notes, norms, None, listed)
-    spans = folder_below(folder, f"{split}_norm_cui_replaced_with_unk", f"{split}_span", f"{split}_spans")
-    concepts = below(folder, f"{split}_norm.txt")
-    return _Parts(notes, spans, concepts, listed) if notes and spans and concepts and listed else None
+    if notes and (norms := below(folder, f"{split}_norm", f"{split}_norms", is_folder=True)):
+        return _n2c2_documents(notes, norms, None, listed)
+    bare = (f"{split}_norm_cui_replaced_with_unk", f"{split}_span", f"{split}_spans")
+    spans, concepts = below(folder, *bare, is_folder=True), below(folder, f"{split}_norm.txt")
+    return _n2c2_documents(notes, spans, concepts, listed) if notes and spans and concepts and listed else None
 
 
-def _n2c2_documents(parts: _Parts) -> Iterator[Document]:
-    apart = ((place, row[-1]) for place, row in _rows(parts.concepts)) if parts.concepts else None
-    for name, place in _n2c2_names(parts):
-        paths = parts.notes / f"{name}.txt", parts.norms / f"{name}.norm"
+def _n2c2_documents(notes: Path, norms: Path, concepts: Path | None, listed: Path | None) -> Iterator[Document]:
+    apart = ((place, row[-1]) for place, row in _rows(concepts)) if concepts else None
+    for name, place in _n2c2_names(notes, norms, listed):
+        paths = notes / f"{name}.txt", norms / f"{name}.norm"
         if lacking := next((path for path in paths if not path.is_file()), None):
             raise InputError(f"note '{name}' has no file {lacking}; fetch it, or take the note out", place)
         document = _note(name, paths[0])
@@ -113,15 +94,15 @@ def _n2c2_documents(parts: _Parts) -> Iterator[Document]:
         raise InputError("there are more concepts here than mentions in the norm files; fetch both again", more[0])
 
 
-def _n2c2_names(parts: _Parts) -> Iterator[tuple[str, Place]]:
-    if not parts.listed:
-        files = {path.stem: path for path in (*parts.notes.glob("*.txt"), *parts.norms.glob("*.norm"))}
+def _n2c2_names(notes: Path, norms: Path, listed: Path | None) -> Iterator[tuple[str, Place]]:
+    if not listed:
+        files = {path.stem: path for path in (*notes.glob("*.txt"), *norms.glob("*.norm"))}
         yield from ((name, Place(files[name])) for name in sorted(files))
         return
-    named = {Path(row[0]).name.removesuffix(".txt").removesuffix(".norm"): place for place, row in _rows(parts.listed)}
-    if left_out := sorted({path.stem for path in parts.norms.glob("*.norm")} - set(named)):
+    named = {Path(row[0]).name.removesuffix(".txt").removesuffix(".norm"): place for place, row in _rows(listed)}
+    if left_out := sorted({path.stem for path in norms.glob("*.norm")} - set(named)):
         what = f"the list does not name note '{left_out[0]}', which has a norm file"
-        raise InputError(f"{what}; add it, or take list and file of one release", Place(parts.listed))
+        raise InputError(f"{what}; add it, or take list and file of one release", Place(listed))
     yield from named.items()
 
 
@@ -143,28 +124,32 @@ def _n2c2_spans(path: Path, document: Document, apart: Iterator[tuple[Place, str
 # --- ShARe/CLEF 2013 and SemEval-2014 task 7: reports, and for each a file of `report||type||CUI||start||end` lines --
 
 
-class ShareClef:
-    """Texts in folders that name their split; annotations beside them (SemEval) or in folders of their own (CLEF)."""
+def shareclef_wanted(split: str) -> str:
+    """Return how the files of a split are named."""
+    folder = "devel" if split == "dev" else split
+    return f"{folder}/*.text with *.pipe beside them, or 'ALLREPORTS {split}' and the folders of .pipe.txt files"
 
-    def splits(self, folder: Path) -> tuple[str, ...]:
-        """Return the splits that have texts, and annotations for one of them at least."""
-        marked = _annotations(folder)
-        return tuple(split for split in _SPLITS if any(name in marked for name in _texts(folder, split)))
 
-    def read(self, folder: Path, splits: Sequence[str]) -> dict[str, list[Document]]:
-        """Read the splits; a report that no annotation file goes with has no mentions, as in the CLEF release."""
-        marked = _annotations(folder)
-        reports = {name for split in _SPLITS for name in _texts(folder, split)}
-        for name, paths in marked.items():
-            if name not in reports and _split_of(paths[0], folder) in (None, *splits):
-                what = "there is no report of this name; put its text into a folder train or test"
-                raise InputError(what, Place(paths[0]))
-        return {split: [_report(n, t, marked) for n, t in _texts(folder, split).items()] for split in splits}
+def shareclef(folder: Path, split: str) -> Iterator[Document] | None:
+    """Return reports: texts in folders that name their split, annotations beside them (SemEval) or elsewhere (CLEF).
 
-    def wanted(self, split: str) -> str:
-        """Return how the files of a split are named."""
-        folder = "devel" if split == "dev" else split
-        return f"{folder}/*.text with *.pipe beside them, or 'ALLREPORTS {split}' and the folders of .pipe.txt files"
+    None if there are no texts, or annotations for none of them. A report that no annotation file goes with has no
+    mentions, as in the CLEF release.
+    """
+    marked = _annotations(folder)
+    texts = _texts(folder, split)
+    if not any(name in marked for name in texts):
+        return None
+    return _reports(folder, split, texts, marked)
+
+
+def _reports(folder: Path, split: str, texts: dict[str, Path], marked: dict[str, list[Path]]) -> Iterator[Document]:
+    reports = {name for split in _SPLITS for name in _texts(folder, split)}
+    for name, paths in marked.items():
+        if name not in reports and _split_of(paths[0], folder) in (None, split):
+            what = "there is no report of this name; put its text into a folder train or test"
+            raise InputError(what, Place(paths[0]))
+    yield from (_report(name, text, marked) for name, text in texts.items())
 
 
 def _report(name: str, text: Path, marked: dict[str, list[Path]]) -> Document:

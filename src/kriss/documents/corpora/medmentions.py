@@ -27,60 +27,27 @@ _CLINGS = frozenset(")]}-/.,;:%") | {"'s"}
 """Tokens before and after which a tokenizer of English puts a blank that the text did not have."""
 
 
-@dataclass(frozen=True, slots=True)
-class MedMentions:
-    """The full corpus, or ST21pv: both have a file of the same name, and ST21pv takes its lists from the full one."""
-
-    part: str
-
-    def splits(self, folder: Path) -> tuple[str, ...]:
-        """Return the splits of the PubTator file that have a list, or else those that are rows of tokens."""
-        if corpus := self._corpus(folder):
-            return tuple(split for split in _LISTS if _listed(folder, corpus, split))
-        return tuple(split for split in _LISTS if self._tokenized(folder, split))
-
-    def read(self, folder: Path, splits: Sequence[str]) -> dict[str, list[Document]]:
-        """Read the splits, in one pass over the PubTator file."""
-        if corpus := self._corpus(folder):
-            found = {split: _listed(folder, corpus, split) for split in splits}
-            return _deal(corpus, {split: path for split, path in found.items() if path})
-        rows = {split: self._tokenized(folder, split) for split in splits}
-        return {split: list(read_tokenized(path)) for split, path in rows.items() if path}
-
-    def wanted(self, split: str) -> str:
-        """Return the names of the files that make the split."""
-        listed = f"{self.part}/data/{_CORPUS}.gz and full/data/{_list_name(split)}"
-        return f"{listed}, or {split}.jsonl.gz with a row of tokens a mention" if self.part == "st21pv" else listed
-
-    def _corpus(self, folder: Path) -> Path | None:
-        found = (path for name in (_CORPUS, f"{_CORPUS}.gz") for path in sorted(folder.rglob(name)))
-        return next((path for path in found if self._is_part(path, folder)), None)
-
-    def _is_part(self, path: Path, folder: Path) -> bool:
-        """Tell the two by their folders: a clone of the owners' repository has both."""
-        named = "/".join((folder.name, *path.relative_to(folder).parts)).lower()
-        return ("st21pv" in named) == (self.part == "st21pv")
-
-    def _tokenized(self, folder: Path, split: str) -> Path | None:
-        named = self.part == "st21pv" and "st21pv" in folder.name.lower()
-        return below(folder, f"{split}.jsonl") if named else None
+def wanted(part: str, split: str) -> str:
+    """Return the names of the files that make the split."""
+    listed = f"{part}/data/{_CORPUS}.gz and full/data/{_list_name(split)}"
+    return f"{listed}, or {split}.jsonl.gz with a row of tokens a mention" if part == "st21pv" else listed
 
 
-def read_tokenized(path: Path) -> Iterator[Document]:
-    """Yield the documents of rows of `tokens`, `start`, `end` (of tokens) and `cui`: a sentence, one of its mentions.
+def medmentions(part: str, folder: Path, split: str) -> Iterator[Document] | None:
+    """Return a split of the full corpus, or of ST21pv: both have a file of the same name, told apart by their folders.
 
-    Rows with one `pmid` are a document of that id: its sentences, each once, with all of their mentions. So what an
-    abstract says in one sentence, an abbreviation's long form say, is known in the next. A row without a `pmid` is a
-    document by itself, by the name of the file and its line.
+    ST21pv takes its lists from the full one. Without the PubTator file it may be rows of tokens. None if there is
+    neither below the folder.
     """
-    drafts: dict[str, _Draft] = {}
-    for number, raw in numbered_lines(path):
-        if raw and not raw.isspace():
-            with at(Place(path, number)):
-                row = _row(decode(raw))
-            name = row.source or f"{stem(path)}:{number}"
-            drafts.setdefault(name, _Draft(name)).add(row)
-    return (draft.document() for draft in drafts.values())
+    found = (path for name in (_CORPUS, f"{_CORPUS}.gz") for path in sorted(folder.rglob(name)))
+    for corpus in found:
+        named = "/".join((folder.name, *corpus.relative_to(folder).parts)).lower()  # a clone of the owners' has both
+        if ("st21pv" in named) == (part == "st21pv"):
+            listed = _listed(folder, corpus, split)
+            return _chosen(corpus, listed) if listed else None
+    named = part == "st21pv" and "st21pv" in folder.name.lower()
+    rows = below(folder, f"{split}.jsonl") if named else None
+    return read_tokenized(rows) if rows else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,36 +58,38 @@ class _Row:
     cui: str | None
     source: str
 
-    def span(self, offset: int) -> Span:
-        """Return the mention in a text in which the sentence begins at the offset."""
-        surface = joined(self.tokens[self.start : self.end])
-        end = offset + len(joined(self.tokens[: self.end]))
-        return Span(end - len(surface), end, known_entities([(self.cui or "").removeprefix(_PREFIX)]))
+
+def read_tokenized(path: Path) -> Iterator[Document]:
+    """Yield the documents of rows of `tokens`, `start`, `end` (of tokens) and `cui`: a sentence, one of its mentions.
+
+    Rows with one `pmid` are a document of that id: its sentences, each once, with all of their mentions. So what an
+    abstract says in one sentence, an abbreviation's long form say, is known in the next. A row without a `pmid` is a
+    document by itself, by the name of the file and its line.
+    """
+    documents: dict[str, list[_Row]] = {}
+    for number, raw in numbered_lines(path):
+        if raw and not raw.isspace():
+            with at(Place(path, number)):
+                row = _row(decode(raw))
+            documents.setdefault(row.source or f"{stem(path)}:{number}", []).append(row)
+    return (_document(name, rows) for name, rows in documents.items())
 
 
-class _Draft:
-    """A document that grows row by row."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._sentences: list[str] = []
-        self._length = 0
-        self._spans: list[Span] = []
-        self._last: list[str] = []
-        self._marked: set[tuple[int, int]] = set()
-
-    def add(self, row: _Row) -> None:
-        """Add a mention, and its sentence unless that is the last one; with the same mention it is another one."""
-        if row.tokens != self._last or (row.start, row.end) in self._marked:
-            self._length += len(self._sentences[-1]) + 1 if self._sentences else 0
-            self._sentences.append(joined(row.tokens))
-            self._last, self._marked = row.tokens, set()
-        self._marked.add((row.start, row.end))
-        self._spans.append(row.span(self._length))
-
-    def document(self) -> Document:
-        """Return what there is so far."""
-        return Document(self._name, " ".join(self._sentences), tuple(self._spans))
+def _document(name: str, rows: list[_Row]) -> Document:
+    """Join sentences; a row with a mention that the last sentence has already is another sentence of these tokens."""
+    sentences: list[str] = []
+    spans: list[Span] = []
+    offset, last, marked = 0, list[str](), set[tuple[int, int]]()
+    for row in rows:
+        if row.tokens != last or (row.start, row.end) in marked:
+            offset += len(sentences[-1]) + 1 if sentences else 0
+            sentences.append(joined(row.tokens))
+            last, marked = row.tokens, set()
+        marked.add((row.start, row.end))
+        end = offset + len(joined(row.tokens[: row.end]))
+        start = end - len(joined(row.tokens[row.start : row.end]))
+        spans.append(Span(start, end, known_entities([(row.cui or "").removeprefix(_PREFIX)])))
+    return Document(name, " ".join(sentences), tuple(spans))
 
 
 def joined(tokens: Sequence[str]) -> str:
@@ -155,28 +124,18 @@ def _row(line: str) -> _Row:
     return _Row(tokens, start, end, cui, str(source))
 
 
-def _deal(corpus: Path, lists: dict[str, Path]) -> dict[str, list[Document]]:
-    """Give every document to the split whose list names it."""
-    wanted: dict[str, tuple[str, Place]] = {}
-    for split, path in lists.items():
-        for number, raw in numbered_lines(path):
-            place = Place(path, number)
-            with at(place):
-                name = decode(raw).strip()
-            if name in wanted and wanted[name][0] != split:
-                raise InputError(f"document '{name}' is in the list of {wanted[name][0]} too; it can be in one", place)
-            if name:
-                wanted[name] = split, place
-    dealt: dict[str, list[Document]] = {split: [] for split in lists}
-    seen = set()
+def _chosen(corpus: Path, listed: Path) -> Iterator[Document]:
+    """Yield the documents that the list of a split names."""
+    wanted: dict[str, Place] = {}
+    for number, raw in numbered_lines(listed):
+        with at(Place(listed, number)):
+            if name := decode(raw).strip():
+                wanted[name] = Place(listed, number)
     for document in read_marked(corpus, PUBTATOR):
-        if document.id in wanted:
-            seen.add(document.id)
-            dealt[wanted[document.id][0]].append(Document(document.id, document.text, _bare(document.spans)))
-    for name, (_, place) in wanted.items():
-        if name not in seen:
-            raise InputError(f"document '{name}' is not in {corpus}; fetch list and corpus of one release", place)
-    return dealt
+        if wanted.pop(document.id, None):
+            yield Document(document.id, document.text, _bare(document.spans))
+    for name, place in wanted.items():
+        raise InputError(f"document '{name}' is not in {corpus}; fetch list and corpus of one release", place)
 
 
 def _bare(spans: Sequence[Span]) -> tuple[Span, ...]:
