@@ -258,7 +258,7 @@ def test_clef_has_them_in_folders_of_their_own(tmp_path: Path) -> None:
     assert [(document.id, len(document.spans)) for document in train] == [("r1", 3), ("r2", 0)]
     assert surfaces(train) == MARKED
     assert surfaces(load("shareclef", "test", tmp_path)) == [("rash", ("C2",))]
-    assert list(DATASETS["shareclef"].found(tmp_path)) == ["train", "test"]
+    assert DATASETS["shareclef"].find(tmp_path, "dev") is None
 
 
 def test_a_report_without_mentions_may_have_an_empty_file(tmp_path: Path) -> None:

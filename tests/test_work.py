@@ -64,7 +64,7 @@ def results(work: Work) -> dict[str, str]:
 
 
 def made(work: Work, job: Squares, engine: Engine) -> list[int]:
-    with work.made_by(engine, job) as make:
+    with work.made_by(engine, job.open) as make:
         return [piece.value for piece, _ in make(PIECES)]
 
 
@@ -116,7 +116,7 @@ def test_a_worker_that_dies_is_told_and_the_next_run_goes_on(tmp_path: Path) -> 
 def test_workers_end_with_the_run(tmp_path: Path) -> None:
     """However it ends: by an error of the caller, or killed."""
     work = Work.open(tmp_path / "w", {})
-    with pytest.raises(KeyError), work.made_by(Local(2), Squares("wait")) as make:
+    with pytest.raises(KeyError), work.made_by(Local(2), Squares("wait").open) as make:
         raise KeyError(next(make(PIECES)))
     assert not children(work.folder)
     code = (

@@ -7,7 +7,7 @@ So kriss alone knows what is missing, and an engine only hands out pieces; who m
 
     work = Work.open(out.parent / f".{out.name}.mining", {"config": ..., "inputs": ...})
     names = work.once("names", write_names)
-    with work.made_by(Local(workers=2), job) as make:
+    with work.made_by(Local(workers=2), open_job) as make:
         for piece, figures in make(pieces):     # those that are missing, as they are finished
             ...
     work.remove()
@@ -54,27 +54,11 @@ class Piece(Protocol):
 
 
 P = TypeVar("P", bound=Piece)
-P_contra = TypeVar("P_contra", bound=Piece, contravariant=True)
 T = TypeVar("T")
 Make = Callable[[Sequence[P]], Iterator[tuple[P, Figures]]]
-
-
-class Job(Protocol[P_contra]):
-    """What is done to every piece: picklable, with absolute paths; opened once in each process."""
-
-    def open(self) -> Callable[[P_contra, Path], Figures]:
-        """Load what all pieces need; return what writes the result of one to a path."""
-
-
-class Engine(Protocol):
-    """Whatever hands out pieces: `Local` or `Ray`."""
-
-    @property
-    def workers(self) -> int:
-        """How many pieces are made at once, on each machine."""
-
-    def start(self, job: Job[P], folder: Path) -> AbstractContextManager[Make[P]]:
-        """Open the job where it will run; pieces are made until the context ends."""
+Open = Callable[[], Callable[[P, Path], Figures]]
+"""A job, picklable and with absolute paths: called once in each process, it loads what all pieces need and returns what
+writes the result of one to a path."""
 
 
 def engine_named(name: str, address: str = "", workers: int = 1) -> Engine:
@@ -117,7 +101,7 @@ class Work:
         return [piece for piece in pieces if not (self.folder / piece.name).exists()]
 
     @contextmanager
-    def made_by(self, engine: Engine, job: Job[P]) -> Iterator[Make[P]]:
+    def made_by(self, engine: Engine, job: Open[P]) -> Iterator[Make[P]]:
         """Yield what makes those pieces that are missing; the engine starts when there is a first."""
         with ExitStack() as stack:
             started: list[Make[P]] = []
@@ -169,15 +153,15 @@ class Local:
         if self.workers < 1:
             raise ConfigError(f"--workers must be at least 1, not {self.workers}")
 
-    def start(self, job: Job[P], folder: Path) -> AbstractContextManager[Make[P]]:
+    def start(self, job: Open[P], folder: Path) -> AbstractContextManager[Make[P]]:
         """Open the job here, or start the processes."""
         return _here(job, folder) if self.workers == 1 else _beside(job, folder, self.workers)
 
 
 @contextmanager
-def _here(job: Job[P], folder: Path) -> Iterator[Make[P]]:
+def _here(job: Open[P], folder: Path) -> Iterator[Make[P]]:
     before = gc.get_threshold()
-    write = job.open()
+    write = job()
     gc.freeze()
     gc.set_threshold(_ALLOCATIONS)
     try:
@@ -188,7 +172,7 @@ def _here(job: Job[P], folder: Path) -> Iterator[Make[P]]:
 
 
 @contextmanager
-def _beside(job: Job[P], folder: Path, workers: int) -> Iterator[Make[P]]:
+def _beside(job: Open[P], folder: Path, workers: int) -> Iterator[Make[P]]:
     """Start a process that opens the job and forks: this one may have threads, which a fork would not have."""
     command = [sys.executable, "-c", "from kriss.work import serve; serve()", str(folder)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -253,7 +237,7 @@ def serve() -> None:
 
     with suppress(EOFError, BrokenExecutor):  # the parent is gone, or a worker, which the others' answers tell
         job, folder, workers = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our own parent
-        _write = _attempt(job.open, folder)
+        _write = _attempt(job, folder)
         answer(_write if isinstance(_write, Exception) else "ready")
         gc.freeze()
         gc.set_threshold(_ALLOCATIONS)
@@ -307,7 +291,7 @@ class Ray:
     workers: int = 1
 
     @contextmanager
-    def start(self, job: Job[P], folder: Path) -> Iterator[Make[P]]:
+    def start(self, job: Open[P], folder: Path) -> Iterator[Make[P]]:
         """Put an actor on each node."""
         with _cluster(self.address) as ray:
             nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
@@ -332,10 +316,13 @@ class Ray:
                     ray.kill(actor)
 
 
+Engine = Local | Ray
+
+
 class Node:
     """What runs on a node of a cluster; when it is killed, its workers end."""
 
-    def __init__(self, job: Job[Any], folder: Path, workers: int) -> None:
+    def __init__(self, job: Open[Any], folder: Path, workers: int) -> None:
         self._folder = folder
         self._context = Local(workers).start(job, folder)
         self._make = _attempt(self._context.__enter__, folder)

@@ -64,13 +64,15 @@ def info(folder: Folder) -> None:
     """Show what an ontology holds: entities, names, ambiguity, types, definitions."""
     from kriss.cli.console import figures, listing, output
     from kriss.ontology import Ontology
-    from kriss.ontology.info import describe
+    from kriss.ontology.info import describe, types
 
-    found = describe(Ontology.load(folder))
-    kinds = [(name, f"{count:,}") for name, count in found.largest_types]
+    ontology = Ontology.load(folder)
+    rows = [("built from", str(ontology.artifact.config["format"]))]
+    rows += [(label, f"{count:,}") for label, count in describe(ontology).items()]
     console = output()
-    console.print(figures(str(folder), found.rows()))
-    console.print(listing(f"types ({found.types:,} in all)", ["type", "entities"], kinds, figures_in=1))
+    console.print(figures(str(folder), rows))
+    kinds = [(name, f"{count:,}") for name, count in types(ontology)[:20]]
+    console.print(listing("the largest types", ["type", "entities"], kinds, figures_in=1))
 
 
 @app.command()

@@ -17,7 +17,7 @@ from kriss.errors import ArtifactError, ConfigError, MissingExtraError
 from kriss.link.linker import Linker
 from kriss.mine.config import MineConfig
 from kriss.mine.matcher import Matcher
-from kriss.mine.names import Names, Reading, Verdict, write_names
+from kriss.mine.names import Names, Verdict, write_names
 from kriss.rank.parts import NAMES
 from kriss.rank.snapshot import Snapshot
 from kriss.records import Document, Span
@@ -26,7 +26,6 @@ LOOKED_FOR = MineConfig(min_length=2)
 """How names are found in text that is annotated: `MS` too, which mining passes over as too short."""
 _AT_ONCE = 64
 """Documents that are searched together."""
-_USABLE = {Verdict.SHARED, Verdict.COMMON_WORD}
 Spans = list[tuple[int, int]]
 
 
@@ -37,20 +36,16 @@ class FindsMentions(Protocol):
         """Return the spans in each text, in order."""
 
 
-class _SharedToo(Names):
-    """Names that several entities may share: mining must pass over them, a linker tells them apart."""
+class _Usable(Names):
+    """Names that mining passes over: shared ones, which a linker tells apart, and common words that people taught."""
 
-    def judge(self, surface: bytes, number: int) -> Reading:
-        found = super().judge(surface, number)
-        return Reading(Verdict.KEPT) if found.verdict == Verdict.SHARED else found
+    def __init__(self, folder: Path, config: MineConfig, *usable: Verdict) -> None:
+        super().__init__(folder, config)
+        self._usable = usable
 
-
-class _Learned(Names):
-    """Surfaces that people pointed at, common words among them."""
-
-    def judge(self, surface: bytes, number: int) -> Reading:
-        found = super().judge(surface, number)
-        return Reading(Verdict.KEPT) if found.verdict in _USABLE else found
+    def judge(self, surface: bytes, number: int) -> tuple[Verdict, int, bool]:
+        verdict, entity, preferred = super().judge(surface, number)
+        return "kept" if verdict in self._usable else verdict, entity, preferred
 
 
 class Dictionary:
@@ -60,7 +55,7 @@ class Dictionary:
         folder = linker.artifact.path / NAMES
         if not (folder / "keys.arrow").is_file():
             raise ArtifactError(f"{linker.artifact.path} has no names that can be looked for in text; give --spacy")
-        self._names = Matcher(_SharedToo(folder, LOOKED_FOR))
+        self._names = Matcher(_Usable(folder, LOOKED_FOR, "shared"))
         self._linker = linker
         self._examples = _Examples()
 
@@ -102,7 +97,9 @@ def _matcher(surfaces: list[str]) -> Matcher:
     )
     with tempfile.TemporaryDirectory(prefix="kriss-") as folder:
         write_names(table, config, Path(folder))
-        return Matcher(_Learned(Path(folder), config))  # what is mapped stays readable when the folder is gone
+        return Matcher(
+            _Usable(Path(folder), config, "shared", "common word")
+        )  # what is mapped stays readable when the folder is gone
 
 
 def _longest(spans: Spans) -> Spans:

@@ -87,7 +87,7 @@ def build_linker(
     blocks = blocks_of(table, ontology)
     total, missing = (sum(block.last - block.first for block in some) for some in (blocks, work.missing(blocks)))
     progress({"event": "encode", "total": total, "done": total - missing})
-    with work.made_by(engine or Local(), job) as make:
+    with work.made_by(engine or Local(), job.open) as make:
         for _, figures in make(blocks):
             progress({"event": "encoded", **figures})
     with create(out, "linker", config=to_mapping(config), inputs=inputs, seed=config.seed, force=force) as draft_folder:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from kriss.mine.config import SPLITS, MineConfig
 from kriss.mine.pages import Ints, strings
 from kriss.ontology import Ontology
+from kriss.ontology.arrowfile import rebatched
 
 MENTIONS = pa.schema(
     [
@@ -141,27 +142,12 @@ def _write(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> 
     """Write batches of any size as row groups of one size; while one is compressed, the next is made ready."""
     with pq.ParquetWriter(path, schema, compression="zstd") as writer, ThreadPoolExecutor(1) as beside:
         writing: Future[None] | None = None
-        for table in _whole_groups(batches, schema):
+        for table in rebatched(batches, _ROWS):
             if writing:
                 writing.result()
             writing = beside.submit(writer.write_table, table, row_group_size=_ROWS)
         if writing:
             writing.result()
-
-
-def _whole_groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    held: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        held.append(batch)
-        count += batch.num_rows
-        if count >= _ROWS:
-            table = pa.Table.from_batches(held, schema)
-            whole = count - count % _ROWS
-            yield table.slice(0, whole)
-            held, count = table.slice(whole).to_batches(), count - whole
-    if count:
-        yield pa.Table.from_batches(held, schema)
 
 
 class Contexts:

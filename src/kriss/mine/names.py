@@ -25,7 +25,6 @@ from kriss.mine.casing import fits, key, turned_round
 from kriss.mine.config import MineConfig
 from kriss.ontology.arrowfile import ArrowFile, Numbers, Strings, write_arrow
 
-
 Verdict = Literal["kept", "shared", "common word", "too short", "no letter", "no name"]
 """What becomes of a surface: it is a name of one entity, or of several, which is skipped and yet nothing inside it is
 found; it is an ordinary English word, and not an acronym; or it is not a permitted way to write any name."""
@@ -105,7 +104,8 @@ class Names:
             verdict = early
         elif text.lower() in common_words() and not text.isupper():
             verdict = "common word"
-        return verdict, *next(iter(owners.items()), (-1, False))
+        entity, preferred = next(iter(owners.items()), (-1, False))
+        return verdict, entity, preferred
 
     def judged(self) -> Iterator[tuple[str, Verdict]]:
         """Judge every name as the ontology writes it, also those turned round, as if it were met in text."""

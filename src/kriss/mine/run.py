@@ -136,7 +136,7 @@ def _mined(shards: list[Shard], job: Mining, work: Work, engine: Engine, progres
     """Mine what is not mined yet, then again those shards in which a record is replaced by a later one."""
     progress({"event": "plan", "shards": len(shards)})
     progress({"event": "resumed", "shards": len(shards) - len(work.missing(shards))})
-    with work.made_by(engine, job) as make:
+    with work.made_by(engine, job.open) as make:
         for _, figures in make(_largest_first(shards)):
             progress({"event": "done", **figures})
         dropped = superseded([work.folder / shard.name for shard in shards], [shard.source for shard in shards])

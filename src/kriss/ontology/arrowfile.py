@@ -32,29 +32,26 @@ def write_arrow(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
     """Write batches of any size as an Arrow file of fixed batches; return the number of rows."""
     rows = 0
     with pa.ipc.new_file(str(path), schema) as writer:
-        for batch in _rebatched(batches, schema):
-            writer.write_batch(batch)
-            rows += batch.num_rows
+        for table in rebatched(batches, BATCH):
+            columns = [pa.concat_arrays(column.chunks) for column in table.cast(schema).columns]  # no bytes around them
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+            rows += len(table)
     return rows
 
 
-def _rebatched(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def rebatched(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
+    """Yield the rows of batches of any size so many at a time, and the rest."""
     held: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
         held.append(batch)
         count += batch.num_rows
-        while count >= BATCH:
+        while count >= size:
             table = pa.Table.from_batches(held)
-            yield _one(table.slice(0, BATCH), schema)
-            held, count = table.slice(BATCH).to_batches(), count - BATCH
+            yield table.slice(0, size)
+            held, count = table.slice(size).to_batches(), count - size
     if count:
-        yield _one(pa.Table.from_batches(held), schema)
-
-
-def _one(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
-    columns = [pa.concat_arrays(column.chunks) for column in table.cast(schema).columns]  # copies: no bytes around them
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+        yield pa.Table.from_batches(held)
 
 
 class ArrowFile:

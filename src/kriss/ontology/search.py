@@ -23,45 +23,20 @@ def search(ontology: Ontology, text: str, limit: int) -> list[Match]:
     and last the words apart from each other.
     """
     wanted = clean(text)
-    if not wanted or limit < 1 or not _is_unicode(wanted):
-        return []
+    if not wanted or limit < 1 or (not wanted.isascii() and any("\ud800" <= char <= "\udfff" for char in wanted)):
+        return []  # half of a surrogate pair is in no file, but may be in an argument of the command line
     by_id = ontology.row_of(wanted)
     found: dict[int, str] = {} if by_id is None else {by_id: wanted}
-    table = ontology.names_table()
-    hits = table
+    hits = ontology.names_table()
     for word in wanted.split():
         hits = hits.filter(pc.match_substring(hits.column("text"), word, ignore_case=True))
-    texts, owners = hits.column("text").to_pylist(), np.asarray(hits.column("entity")).tolist()
-    at_word = re.compile(rf"(?<!\w){re.escape(wanted)}", re.IGNORECASE)
-    best: dict[int, tuple[int, int, str]] = {}
-    for name, owner in zip(texts, owners, strict=True):
-        distance = _distance(name, wanted, at_word)
-        if owner not in best or distance < best[owner]:
-            best[owner] = distance
+    sought, at_word = wanted.casefold(), re.compile(rf"(?<!\w){re.escape(wanted)}", re.IGNORECASE)
+    best: dict[int, tuple[bool | int | str, ...]] = {}
+    for name, owner in zip(hits.column("text").to_pylist(), np.asarray(hits.column("entity")).tolist(), strict=True):
+        lowered = name.casefold()
+        looser = name != wanted, lowered != sought, not lowered.startswith(sought), not at_word.search(name)
+        distance = (*looser, sought not in lowered, len(name), name)
+        best[owner] = min(best.get(owner, distance), distance)
     for (*_, name), owner in heapq.nsmallest(limit, ((distance, owner) for owner, distance in best.items())):
-        found.setdefault(owner, name)
+        found.setdefault(owner, str(name))
     return [Match(ontology.at(row), name) for row, name in list(found.items())[:limit]]
-
-
-def _distance(name: str, wanted: str, at_word: re.Pattern[str]) -> tuple[int, int, str]:
-    lowered, sought = name.casefold(), wanted.casefold()
-    if name == wanted:
-        kind = 0
-    elif lowered == sought:
-        kind = 1
-    elif lowered.startswith(sought):
-        kind = 2
-    elif at_word.search(name):
-        kind = 3
-    else:
-        kind = 4 if sought in lowered else 5
-    return kind, len(name), name
-
-
-def _is_unicode(text: str) -> bool:
-    """Tell whether a text can be in any file; an argument of the command line need not be."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
