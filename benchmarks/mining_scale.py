@@ -173,7 +173,7 @@ def step_build(folder: str) -> dict[str, Any]:
     hits = len(matcher.find(["A dose of methylcarditis-free water."]))
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     after = int(status["VmRSS"].split()[0]) / 1024
-    return {"build_seconds": seconds, "build_rss": _peak(), "after_rss": after, "keys": len(known), "hits": hits}
+    return {"build_seconds": seconds, "build_rss": _peak(), "after_rss": after, "keys": len(known.keys()), "hits": hits}
 
 
 def _peak() -> float:

@@ -53,8 +53,8 @@ CLOSEST = "flashtext2"
 
 def step_read(files: list[str]) -> dict[str, Any]:
     """Unzip and parse the files, and nothing more."""
-    from kriss.documents.problems import Problems
     from kriss.documents.registry import read_file
+    from kriss.files import Problems
 
     seconds, size, documents = 0.0, 0, 0
     for file in files:

@@ -91,8 +91,8 @@ def written(name: str) -> Iterator[str]:
 
 def texts_of(files: list[str]) -> list[str]:
     """Read all documents, as the miner does."""
-    from kriss.documents.problems import Problems
     from kriss.documents.registry import read_file
+    from kriss.files import Problems
 
     records = (record for file in files for record in read_file(Path(file), Problems()))
     return [record.text for record in records if isinstance(record, Document)]

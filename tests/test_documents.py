@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kriss.documents import jsoncut, xmlcut
-from kriss.documents.problems import Deleted, Problems
+from kriss.documents.problems import Deleted
 from kriss.documents.registry import detect_format, read_file
 from kriss.documents.sources import find_files
 from kriss.errors import InputError
+from kriss.files import Problems
 from kriss.records import Document
 
 TEXT = Path(__file__).parent / "fixtures" / "text"

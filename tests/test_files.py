@@ -67,9 +67,9 @@ def test_bad_lines_stop_or_are_counted(tmp_path: Path) -> None:
 def test_only_the_first_bad_rows_are_shown() -> None:
     bad = BadRows(skip=True)
     for number in range(1, 100):
-        bad.add("bad", Place(Path("f"), number))
+        bad.report("bad", Place(Path("f"), number))
     assert bad.count == 99
-    assert [error.place.line for error in bad.shown if error.place] == list(range(1, SHOWN + 1))
+    assert bad.shown == [f"f:{number}: bad" for number in range(1, SHOWN + 1)]
 
 
 def test_unreadable_files(tmp_path: Path) -> None:

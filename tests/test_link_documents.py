@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 from kriss.documents import registry
 from kriss.documents.format import Format, Linked, Record
-from kriss.documents.problems import Problems
 from kriss.documents.read import gold, read
 from kriss.documents.registry import FORMATS, find_format, read_file
 from kriss.documents.spans import split_entities
 from kriss.documents.text import decode, parse_bracketed
 from kriss.documents.write import write_links
 from kriss.errors import ConfigError, InputError
+from kriss.files import Problems
 from kriss.link.annotate import annotated
 from kriss.records import Document, Link, Mention, Span
 

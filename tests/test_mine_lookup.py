@@ -1,20 +1,16 @@
-"""Finding keys by hashes, against a search at every place; stretches cut and hashed at once, against one at a time."""
+"""Finding keys by hashes, against a search at every place; stretches hashed at once."""
 
 from __future__ import annotations
 
-from unittest.mock import patch
-
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kriss.mine import pages
 from kriss.mine.boundaries import is_word
 from kriss.mine.casing import key, keyed
 from kriss.mine.lookup import Filter, Lookup
-from kriss.mine.pages import NOTHING, Stretches, strings
+from kriss.mine.pages import NOTHING, Stretches
 
 PIECES = [*("il", "2", "breast", "cancer", "dihydroxyvitamin", "a", "β", "文", "𝛽", "é", "，", "™")]
 PIECES += [*(" ", " ", "-", "–", "(", ")", "),", "]", "’", "—", "_", "\0")]
@@ -48,15 +44,3 @@ def test_hashes_tell_stretches_apart_wherever_they_stand(pieces: list[bytes]) ->
     assert len(set(hashes)) == len(set(pieces))
     held = Filter(np.array(hashes[::2], dtype=np.uint64)).holds(np.array(hashes, dtype=np.uint64))
     assert held[::2].all()
-
-
-@pytest.mark.parametrize("window", [30, 4])
-def test_strings_of_several_buffers(window: int) -> None:
-    buffers = [b"", b"0123456789abcdefghijklmnopqrstuvwxyz", "αβγδ".encode() * 9]
-    wanted = [(1, 0, 12), (2, 2, 40), (1, 5, 18), (1, 36, 36), (2, 4, 6), (1, 33, 36)]
-    which, first, last = (np.array(column, dtype=np.int64) for column in zip(*wanted, strict=True))
-    sources = [(buffer, np.flatnonzero(which == number)) for number, buffer in enumerate(buffers)]
-    with patch.object(pages, "_WINDOW", window):
-        cut = strings(sources, first, last - first, pa.string())
-    cut.validate(full=True)
-    assert cut.to_pylist() == [buffers[number][start:end].decode() for number, start, end in wanted]

@@ -18,31 +18,46 @@ _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 _BLOCK = 1 << 18  # larger is no faster: a block should stay in the processor's cache
 SHOWN = 10
-"""How many skipped rows are kept word for word; the others are only counted."""
+"""How many bad rows or documents are kept word for word; the others are only counted."""
 
 
-class BadRows:
+class Problems:
+    """Rows or documents that are left out: all counted, the first ones kept word for word."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.shown: list[str] = []
+
+    @property
+    def full(self) -> bool:
+        """Whether a further problem is only counted, so that its line need not be looked for."""
+        return len(self.shown) >= SHOWN
+
+    def add(self, error: InputError | None) -> None:
+        """Count a problem; reading goes on."""
+        self.count += 1
+        if error and not self.full:
+            self.shown.append(str(error))
+
+
+class BadRows(Problems):
     """What to do about a bad row: stop at the first, or skip, count and remember it.
 
     >>> bad = BadRows(skip=True)
-    >>> bad.add("the row has 3 columns where 18 are expected", Place(Path("MRCONSO.RRF"), 7))
-    >>> bad.count, str(bad.shown[0])
-    (1, 'MRCONSO.RRF:7: the row has 3 columns where 18 are expected')
+    >>> bad.report("the row has 3 columns where 18 are expected", Place(Path("MRCONSO.RRF"), 7))
+    >>> bad.count, bad.shown
+    (1, ['MRCONSO.RRF:7: the row has 3 columns where 18 are expected'])
     """
 
     def __init__(self, *, skip: bool) -> None:
+        super().__init__()
         self.skip = skip
-        self.count = 0
-        self.shown: list[InputError] = []
 
-    def add(self, message: str, place: Place) -> None:
+    def report(self, message: str, place: Place) -> None:
         """Raise the problem, or count it when bad rows are to be skipped."""
-        error = InputError(message, place)
         if not self.skip:
             raise InputError(f"{message}; mend it, or give --skip-bad-rows to leave it out", place)
-        self.count += 1
-        if len(self.shown) < SHOWN:
-            self.shown.append(error)
+        self.add(InputError(message, place))
 
 
 def open_bytes(path: Path) -> BinaryIO:
@@ -106,10 +121,10 @@ def decode_line(raw: bytes, place: Place, bad: BadRows) -> str | None:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        bad.add(f"byte {error.start + 1} of the line is not UTF-8", place)
+        bad.report(f"byte {error.start + 1} of the line is not UTF-8", place)
         return None
     if "\0" in text:
-        bad.add("the line holds a NUL byte", place)
+        bad.report("the line holds a NUL byte", place)
         return None
     return text
 

@@ -84,8 +84,8 @@ def annotate(
     settings: LinkConfig,
 ) -> None:
     """Find mentions in text and link them: by the ontology's names and learned examples, or by spaCy."""
-    from kriss.documents.problems import Problems
     from kriss.documents.registry import find_format
+    from kriss.files import Problems
     from kriss.link.annotate import Dictionary, SpacyEntities, annotated
 
     target = find_format(to, "write")

@@ -124,7 +124,7 @@ def report(
     """Show what was mined, and examples to judge its precision by."""
     from rich.text import Text
 
-    from kriss.mine.report import examples, figures, frequent
+    from kriss.mine.store import examples, figures, frequent
     from kriss.ontology import Ontology
 
     known = Ontology.load(ontology) if ontology else None

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from kriss.errors import InputError, Place
 
-SHOWN = 10
-"""How many bad documents are kept word for word; the others are only counted."""
 FLAWS = (ValueError, RecursionError, ET.ParseError)
 """What the parse of one document raises if that document is bad; an `InputError` is about the file, or has a place."""
 
@@ -29,31 +27,6 @@ class Deleted:
     """A document that PubMed has withdrawn (`<DeleteCitation>`): earlier files may still hold it."""
 
     id: str
-
-
-class Problems:
-    """The documents that could not be read: all counted, the first ones kept word for word.
-
-    >>> problems = Problems()
-    >>> problems.add(InputError("the record has no text", Place(Path("a.jsonl"), 7)))
-    >>> problems.count, problems.shown
-    (1, ['a.jsonl:7: the record has no text'])
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.shown: list[str] = []
-
-    @property
-    def full(self) -> bool:
-        """Whether a further problem is only counted, so that its line need not be looked for."""
-        return len(self.shown) >= SHOWN
-
-    def add(self, error: InputError | None) -> None:
-        """Count a bad document; reading goes on."""
-        self.count += 1
-        if error and not self.full:
-            self.shown.append(str(error))
 
 
 def explain(error: Exception) -> tuple[str, int]:

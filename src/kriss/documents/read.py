@@ -13,10 +13,11 @@ from pathlib import Path
 
 from kriss.documents.brat import BRAT
 from kriss.documents.datasets import DATASETS, VARIABLE, check_split, data_folder, find_dataset, load, without_repeats
-from kriss.documents.problems import Deleted, Problems
+from kriss.documents.problems import Deleted
 from kriss.documents.registry import find_format, read_file
 from kriss.documents.sources import find_files
 from kriss.errors import ConfigError, InputError, Place
+from kriss.files import Problems
 from kriss.records import Document
 
 STANDARD_INPUT = "-"

@@ -13,14 +13,14 @@ from kriss.documents.bioc import BIOC_JSON, BIOC_XML
 from kriss.documents.brat import BRAT
 from kriss.documents.format import Format, Head, Record
 from kriss.documents.jsonl import JSONL
-from kriss.documents.problems import FLAWS, Deleted, Problems, explain, flaw_of, named
+from kriss.documents.problems import FLAWS, Deleted, explain, flaw_of, named
 from kriss.documents.pubmed import PUBMED
 from kriss.documents.pubtator import PUBTATOR
 from kriss.documents.table import PREDICTIONS, TABLE
 from kriss.documents.text import TEXT
 from kriss.documents.xmlcut import ROOT
 from kriss.errors import ConfigError, InputError, Place
-from kriss.files import open_bytes, reading
+from kriss.files import Problems, open_bytes, reading
 from kriss.records import Document
 
 FORMATS: dict[str, Format] = {

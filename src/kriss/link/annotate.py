@@ -11,9 +11,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from kriss.documents.problems import Problems
 from kriss.documents.read import read
 from kriss.errors import ArtifactError, ConfigError, MissingExtraError
+from kriss.files import Problems
 from kriss.link.linker import Linker
 from kriss.mine.config import MineConfig
 from kriss.mine.matcher import Matcher

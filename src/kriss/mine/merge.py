@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kriss.mine.config import SPLITS, MineConfig
-from kriss.mine.pages import Ints, strings
+from kriss.mine.pages import Ints
 from kriss.ontology import Ontology
 from kriss.ontology.arrowfile import rebatched
 
@@ -43,8 +43,6 @@ CONTEXTS = pa.schema(
     ]
 )
 CONTEXTS_FILE = "contexts.arrow"
-Part = tuple[pa.RecordBatch, Ints, Ints]
-"""A batch of a shard, the places of some rows in the answer, and their places in the batch."""
 _ROWS = 1 << 16
 """Rows of a Parquet row group: fixed, so that the bytes depend on the content alone."""
 
@@ -174,31 +172,11 @@ class Contexts:
         batch = np.searchsorted(self._starts, rows, side="right") - 1
         order = np.argsort(batch, kind="stable")
         edges = np.searchsorted(batch[order], np.arange(len(self._batches) + 1))
-        parts = [
-            (self._batches[number], order[first:last], rows[order[first:last]] - self._starts[number])
+        taken = [
+            self._batches[number].take(pa.array(rows[order[first:last]] - self._starts[number]))
             for number, (first, last) in enumerate(pairwise(edges))
             if first < last
         ]
         back = np.empty(len(rows), dtype=np.int64)
         back[order] = np.arange(len(rows))
-        columns = [
-            _texts(name, parts, len(rows)) if pa.types.is_large_string(kind) else _numbers(name, kind, parts, back)
-            for name, kind in zip(CONTEXTS.names, CONTEXTS.types, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(columns, CONTEXTS.names)
-
-
-def _texts(name: str, parts: Sequence[Part], size: int) -> pa.Array:
-    first, last = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
-    sources = []
-    for batch, places, rows in parts:
-        _, offsets, data = batch.column(name).buffers()
-        offset = np.frombuffer(offsets, dtype=np.int64)
-        first[places], last[places] = offset[rows], offset[rows + 1]
-        sources.append((data, places))
-    return strings(sources, first, last - first, pa.string())
-
-
-def _numbers(name: str, kind: pa.DataType, parts: Sequence[Part], back: Ints) -> pa.Array:
-    taken = [batch.column(name).take(pa.array(rows)) for batch, _, rows in parts]
-    return pa.concat_arrays([pa.array([], kind), *taken]).take(pa.array(back))
+        return pa.concat_batches([pa.RecordBatch.from_pylist([], CONTEXTS), *taken]).take(pa.array(back))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,10 +25,6 @@ NOTHING = np.uint64(0)
 _FACTOR, _OTHER_FACTOR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _HALF = np.uint64(32)
 _MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], dtype=np.uint64)
-_INLINE = 12
-"""Strings up to this size stand in Arrow's view of them; of longer ones the first four bytes."""
-_WINDOW = 30
-"""A view says in 31 bits where its string begins, so that a larger buffer is looked at through windows of 2^30."""
 
 
 class Stretches:
@@ -78,30 +73,6 @@ def _mixed(values: Hashes) -> Hashes:
 def pair(hashes: Hashes, after: Hashes) -> Hashes:
     """Return one hash for each two."""
     return hashes * _FACTOR + after
-
-
-def strings(sources: Sequence[tuple[Buffer | pa.Buffer, Ints]], first: Ints, size: Ints, kind: pa.DataType) -> pa.Array:
-    """Return stretches of UTF-8 as Arrow's strings; they are copied once, and not by Python.
-
-    Each source is a buffer, and the numbers of those stretches that lie in it.
-    """
-    windows: list[pa.Buffer] = []
-    views = np.zeros((len(first), 4), dtype="<i4")  # size; then the bytes of a short one, or prefix, buffer and place
-    inline = views.view(np.uint8).reshape(len(first), 16)[:, 4:]
-    views[:, 0] = size
-    shown = np.where(size > _INLINE, 4, size)
-    for buffer, stretches in sources:
-        bytes_, rows = np.frombuffer(buffer, dtype=np.uint8), stretches
-        for place in range(_INLINE):
-            rows = rows[shown[rows] > place]
-            inline[rows, place] = bytes_[first[rows] + place]
-        rows = stretches[size[stretches] > _INLINE]
-        views[rows, 2] = len(windows) + (first[rows] >> _WINDOW)
-        views[rows, 3] = first[rows] & ((1 << _WINDOW) - 1)
-        whole = pa.py_buffer(buffer)
-        windows += [whole.slice(start) for start in range(0, whole.size, 1 << _WINDOW)]
-    parts: list[Any] = [None, pa.py_buffer(views), *windows]
-    return pa.Array.from_buffers(pa.string_view(), len(first), parts).cast(kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +135,9 @@ class Page:
         return left, first, last, right
 
     def cut(self, first: Ints, last: Ints) -> pa.Array:
-        """Return stretches of bytes as Arrow's strings, without making one of Python's for each."""
-        return strings([(self.data, np.arange(len(first)))], first, last - first, pa.large_string())
+        """Return stretches of bytes as Arrow's strings."""
+        cuts = [self.data[start:end] for start, end in zip(first.tolist(), last.tolist(), strict=True)]
+        return pa.array(cuts, pa.large_binary()).view(pa.large_string())
 
 
 def beyond_ascii(data: Bytes) -> Iterator[tuple[int, Ints, NDArray[np.int32]]]:

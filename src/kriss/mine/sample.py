@@ -25,8 +25,6 @@ from kriss.ontology.arrowfile import key_of
 Uint64 = NDArray[np.uint64]
 _LIKENESS = 60
 """How many characters on each side are compared to tell whether two contexts are alike."""
-_LIKELY = 4
-"""Of a group, so many times as many hits as are kept are looked at first."""
 _LOWER = bytes(byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
 _NO_LETTERS = bytes(byte for byte in range(128) if not chr(byte).isalpha())
 
@@ -155,32 +153,13 @@ def keep(hits: Hits, entities: NDArray[np.int32], texts: Texts, config: MineConf
     number = draw(texts.number[hits.document], hits.start)
     group = entities.astype(np.int64) * len(SPLITS) + split_of(texts.number, config)[hits.document]
 
-    def sample(rows: NDArray[np.int64]) -> Kept:
-        rows = rows[_in_order(group[rows], number[rows], texts.version[hits.document[rows]], hits.start[rows])]
-        of_one = group[rows] * len(texts.number) + hits.document[rows]
-        rows = rows[_earlier(of_one) < config.per_document]
-        chosen, likenesses = _distinct(hits, group, rows, texts, config.per_entity)
-        return Kept(chosen, group[chosen], number[chosen], likenesses)
-
-    # Before the limit for each document is applied: of one document it takes away the last in line only.
     rows = np.flatnonzero(limits.admit(group, number))
-    count = np.bincount(group[rows])
-    likely = _LIKELY * config.per_entity / count[group[rows]]
-    low = rows[number[rows].astype(np.float64) <= likely * 2.0**64]
-    kept = sample(low)
-    # Numbers are evenly drawn, so that the low ones nearly always fill the sample of a group; if not, it takes all.
-    short = np.bincount(kept.group, minlength=len(count)) < config.per_entity
-    short &= np.bincount(group[low], minlength=len(count)) < count
-    if not short.any():
-        return kept
-    whole, stays = sample(rows[short[group[rows]]]), ~short[kept.group]
-    order = np.argsort(np.concatenate((kept.group[stays], whole.group)), kind="stable")
-    return Kept(
-        np.concatenate((kept.index[stays], whole.index))[order],
-        np.concatenate((kept.group[stays], whole.group))[order],
-        np.concatenate((kept.number[stays], whole.number))[order],
-        np.concatenate((kept.likeness[stays], whole.likeness))[order],
-    )
+    rows = rows[_in_order(group[rows], number[rows], texts.version[hits.document[rows]], hits.start[rows])]
+    of_one = group[rows] * len(texts.number) + hits.document[rows]
+    # Limits first, then those of each document: of one they take away the last in line only.
+    rows = rows[_earlier(of_one) < config.per_document]
+    chosen, likenesses = _distinct(hits, group, rows, texts, config.per_entity)
+    return Kept(chosen, group[chosen], number[chosen], likenesses)
 
 
 def _distinct(

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from kriss.documents.problems import Deleted, Problems
+from kriss.documents.problems import Deleted
 from kriss.documents.registry import detect_format, read_file
 from kriss.errors import InputError
+from kriss.files import Problems
 from kriss.mine.config import MineConfig
 from kriss.mine.matcher import Hits, Matcher
 from kriss.mine.merge import CONTEXTS, CONTEXTS_FILE

@@ -74,7 +74,7 @@ def _graph(staging: Staging, size: int, bad: BadRows) -> Graph:
             parent=int(parent[edge]),
         )
         message = f"is-a has a cycle: '{below}' is its own ancestor through its parent '{above}'"
-        bad.add(message, staging.place(file, line, below))
+        bad.report(message, staging.place(file, line, below))
     return graph.without(circular)
 
 

@@ -27,7 +27,7 @@ class BuildReport:
     names: int
     retired: int
     bad_rows: int
-    shown: tuple[InputError, ...]
+    shown: tuple[str, ...]
     notes: tuple[str, ...]
 
 

@@ -32,7 +32,7 @@ def load_mesh(sources: tuple[Path, ...], staging: Staging, bad: BadRows) -> None
             else:
                 lacking = f"{prefix}{'Name' if entity.id else 'UI'}"
                 place = Place(path, locate(path, entity.id) if entity.id else None)
-                bad.add(f"{record.tag} number {count} has no {lacking}", place)
+                bad.report(f"{record.tag} number {count} has no {lacking}", place)
         if not count:
             raise InputError("there is no DescriptorRecord or SupplementalRecord in it; is it MeSH XML?", Place(path))
 

@@ -90,7 +90,7 @@ def _stage(frame: Any, path: Path, scopes: tuple[str, ...], staging: Staging, ba
     for old in values["alt_id"]:
         staging.retire(old, own_id)
     if not any(values["name"]):
-        bad.add(f"the term '{own_id}' has no name", Place(path, locate(path, own_id)))
+        bad.report(f"the term '{own_id}' has no name", Place(path, locate(path, own_id)))
         return
     entity = Entity(
         id=own_id,

@@ -94,4 +94,4 @@ def _good_rows(
             yield number, [cells[index] for index in chosen]
         else:
             found = max(len(cells) - 1, 0)
-            bad.add(f"the row has {found} columns where {len(columns)} are expected", Place(path, number))
+            bad.report(f"the row has {found} columns where {len(columns)} are expected", Place(path, number))

@@ -141,7 +141,7 @@ class Staging:
         ):
             found = self.rows(query)
             for _, entity_id, file, line, nth in found:
-                bad.add(message.format(entity_id), self.place(file, line, entity_id, nth))
+                bad.report(message.format(entity_id), self.place(file, line, entity_id, nth))
             if found:
                 self.drop("n IN (SELECT unnest($dropped))", dropped=[n for n, *_ in found])
 

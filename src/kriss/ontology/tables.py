@@ -76,7 +76,7 @@ def load_dictionary(sources: tuple[Path, ...], staging: Staging, bad: BadRows) -
                     staging.retire(other, ids[0])
             else:
                 lacking = "no '||' between ids and names" if not bars else "no name" if ids else "no id"
-                bad.add(f"the line has {lacking}; it should read id||name or id|id||name|name", Place(path, number))
+                bad.report(f"the line has {lacking}; it should read id||name or id|id||name|name", Place(path, number))
     if not found:
         raise InputError("there is no entry in it", Place(sources[0]))
     for entity_id, (place, (name, *aliases)) in found.items():
@@ -88,7 +88,7 @@ def load_retired(path: Path, staging: Staging, bad: BadRows) -> None:
     for number, line in _full_lines(path, bad):
         old, new, *_ = (*map(str.strip, line.split("\t")), "")
         if not old or not new:
-            bad.add("a row of retired ids needs an old id, a tab and a new id", Place(path, number))
+            bad.report("a row of retired ids needs an old id, a tab and a new id", Place(path, number))
         elif number > 1 or old not in ("old_id", "old", "retired", "id"):
             staging.retire(old, new)
 
@@ -147,7 +147,7 @@ def _rows(path: Path, header: list[str], cells: Iterator[tuple[int, list[str]]],
         if len(row) == len(header):
             yield number, dict(zip(header, row, strict=True))
         elif row not in ([], [""]):
-            bad.add(f"the row has {len(row)} columns where the header has {len(header)}", Place(path, number))
+            bad.report(f"the row has {len(row)} columns where the header has {len(header)}", Place(path, number))
 
 
 def _objects(path: Path, bad: BadRows) -> Iterator[Row]:
@@ -160,12 +160,12 @@ def _objects(path: Path, bad: BadRows) -> Iterator[Row]:
                 if "\\u0000" in text.replace("\\\\", ""):
                     raise ValueError("it holds a NUL character")
         except (ValueError, RecursionError) as error:
-            bad.add(f"not valid JSON: {error}", Place(path, number))
+            bad.report(f"not valid JSON: {error}", Place(path, number))
             continue
         if isinstance(value, dict):
             yield number, value
         else:
-            bad.add("the line is not a JSON object", Place(path, number))
+            bad.report("the line is not a JSON object", Place(path, number))
 
 
 def _stage(
@@ -187,11 +187,11 @@ def _stage(
                 values[name] = _single(value) if name in SINGLE else _several(value, separators.get(name, "|"))
         place = Place(path, number)
         if nested := [name for name, value in values.items() if value is None]:
-            bad.add(f"the field '{nested[0]}' holds neither text nor a list of texts", place)
+            bad.report(f"the field '{nested[0]}' holds neither text nor a list of texts", place)
         elif not values.get("id"):
-            bad.add("an entity has no id", place)
+            bad.report("an entity has no id", place)
         elif not values.get("name"):
-            bad.add(f"the entity '{values['id']}' has no name", place)
+            bad.report(f"the entity '{values['id']}' has no name", place)
         else:
             for old in values.pop("retired", ()):
                 staging.retire(old, values["id"])

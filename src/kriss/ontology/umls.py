@@ -101,7 +101,7 @@ def _load_ranks(path: Path, staging: Staging, bad: BadRows) -> None:
     query = "CREATE TEMP TABLE ranks AS SELECT *, TRY_CAST(RANK AS INTEGER) AS place FROM rrf"
     _run(query, staging, path, "RANK SAB TTY SUPPRESS", bad)
     for rank, line in staging.rows("SELECT RANK, line FROM ranks WHERE place IS NULL ORDER BY line"):
-        bad.add(f"the rank '{rank}' is not a number", Place(path, line))
+        bad.report(f"the rank '{rank}' is not a number", Place(path, line))
     staging.con.execute("INSERT INTO ranking SELECT SAB, TTY, SUPPRESS, max(place) FROM ranks GROUP BY ALL")
 
 
@@ -131,7 +131,7 @@ def _load_names(path: Path, config: OntologyConfig, staging: Staging, bad: BadRo
     )
     rows = staging.rows("SELECT id, bad_line FROM atom WHERE bad_line IS NOT NULL ORDER BY bad_line")
     for cui, line in rows:
-        bad.add(f"the row of '{cui}' has no name" if cui else "the row has no CUI", Place(path, line))
+        bad.report(f"the row of '{cui}' has no name" if cui else "the row has no CUI", Place(path, line))
     if rows:
         con.execute("DELETE FROM atom WHERE bad_line IS NOT NULL")
     if staging.rows("SELECT count(*) FROM atom") == [(0,)]:
@@ -157,7 +157,7 @@ def _load_types(path: Path, staging: Staging, bad: BadRows) -> None:
     _run(query, staging, path, "CUI TUI STN STY", bad)
     orphans = staging.rows("SELECT id, line FROM sty WHERE id NOT IN (SELECT id FROM atom) ORDER BY line")
     for cui, line in orphans:
-        bad.add(f"the CUI '{cui}' has a type here but no row in MRCONSO", Place(path, line))
+        bad.report(f"the CUI '{cui}' has a type here but no row in MRCONSO", Place(path, line))
     staging.type_codes = dict(staging.rows("SELECT DISTINCT tui, sty FROM sty ORDER BY tui, sty"))
     for table, column in (("type", "sty"), ("tree", "stn")):
         staging.con.execute(

@@ -45,8 +45,8 @@ def medmentions(part: str, folder: Path, split: str) -> Iterator[Document] | Non
         if ("st21pv" in named) == (part == "st21pv"):
             listed = _listed(folder, corpus, split)
             return _chosen(corpus, listed) if listed else None
-    named = part == "st21pv" and "st21pv" in folder.name.lower()
-    rows = below(folder, f"{split}.jsonl") if named else None
+    has_rows = part == "st21pv" and "st21pv" in folder.name.lower()
+    rows = below(folder, f"{split}.jsonl") if has_rows else None
     return read_tokenized(rows) if rows else None
 
 
