@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def build_ontology(
     inputs += [{"name": other.artifact.path.name, "sha256": other.artifact.digest} for other in others]
     with create(out, "ontology", config=to_mapping(config), inputs=inputs, force=force) as draft:
         scratch = draft.path / "scratch"
-        with Staging(scratch) as staging:
+        with closing(Staging(scratch)) as staging:
             _load(config, sources, staging, bad)
             if retired:
                 tables.load_retired(retired, staging, bad)

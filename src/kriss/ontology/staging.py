@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import duckdb
@@ -44,11 +43,11 @@ class Staging:
     prefix belongs to its parent; in UMLS a tree number is the place of the entity's *type*.
     """
 
-    def __init__(self, folder: Path, memory: str = "1500MB") -> None:
+    def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.con = duckdb.connect(
             str(folder / "staging.duckdb"),
-            config={"memory_limit": memory, "temp_directory": str(folder / "spill"), "threads": "2"},
+            config={"memory_limit": "1500MB", "temp_directory": str(folder / "spill"), "threads": "2"},
         )
         self.con.execute("SET enable_progress_bar = false")
         for table, columns in _TABLES.items():
@@ -62,12 +61,8 @@ class Staging:
         self._next = 0
         self._buffers: dict[str, list[tuple[object, ...]]] = {table: [] for table in _TABLES}
 
-    def __enter__(self) -> Staging:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Let go of the database."""
         self.con.close()
 
     def rows(self, query: str, **values: object) -> list[tuple[Any, ...]]:
