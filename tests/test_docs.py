@@ -151,3 +151,24 @@ def test_a_mention_goes_the_way_that_the_page_says(clinic: Path, tmp_path: Path)
     coming = iter(calls)
     for step in walk:
         assert step in coming, f"{step} is not called after the steps before it"
+
+
+def test_the_tutorial(tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """Every command of it in order, in an empty folder; what a smaller encoder cannot change is said to the letter."""
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    files = re.findall(r"^```(?:text|json)\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    for name, content in zip(("clinic.tsv", "notes.jsonl", "today.txt", "raw.txt"), files, strict=True):
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    (tmp_path / "encoder").symlink_to(tiny_encoder)
+    told = re.findall(r"^    \$ kriss (.*)\n((?:(?:    (?!\$).*)?\n(?!#|[A-Z`]))*)", page, re.MULTILINE)
+    assert len(told) == 10
+    for line, expected in told:
+        words = shlex.split(line.partition(" | ")[0])
+        if words[0] == "export":
+            continue
+        assert run(words) == 0, line
+        printed = capsys.readouterr()
+        if words[0] in ("ontology", "mine", "learn"):
+            shown = [one.strip() for one in (printed.out + printed.err).splitlines() if one.strip()]
+            assert shown == [one.strip() for one in expected.splitlines() if one.strip()], line
