@@ -21,7 +21,8 @@ from kriss.documents.read import gold
 from kriss.documents.table import PREDICTIONS
 from kriss.documents.write import output, write_links
 from kriss.errors import ConfigError, KrissError
-from kriss.link.linker import Linker, link_documents
+from kriss.link.documents import link_documents
+from kriss.link.linker import Linker
 
 _WEIGHT = "weight."
 _DOCUMENTS = 16

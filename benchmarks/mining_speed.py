@@ -122,9 +122,7 @@ def step_mine(argument: dict[str, Any]) -> dict[str, Any]:
     """Mine, and tell apart the time it takes to make the tables; `cpu` is what all processes used without that."""
     began = time.perf_counter()
     from kriss.mine import run
-    from kriss.mine.config import MineConfig
     from kriss.mine.names import write_names
-    from kriss.ontology import Ontology
     from kriss.work import Local
 
     builds: list[float] = []
@@ -153,8 +151,7 @@ def step_mine(argument: dict[str, Any]) -> dict[str, Any]:
     shutil.rmtree(out.with_name(f".{out.name}.mining"), ignore_errors=True)  # never take up an interrupted run
     with Watch(0.5) as watch, patch.object(run, "write_names", timed):
         done = run.mine(
-            MineConfig(),
-            Ontology.load(argument["ontology"]),
+            argument["ontology"],
             argument["files"],
             out,
             engine=Timed(workers),

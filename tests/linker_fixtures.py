@@ -29,7 +29,7 @@ _TEXTS = [
 def build_world(encoder: Path, out: Path) -> Path:
     """Build a linker of the miniature world that models train on."""
     here = world()
-    build_linker(IndexConfig(), here.ontology, here.mentions, encoder, out, threads=1)
+    build_linker(here.ontology, here.mentions, encoder, out, IndexConfig(), threads=1)
     return out
 
 
@@ -46,5 +46,5 @@ def build_clinic(encoder: Path, folder: Path) -> Path:
     assert run(["ontology", "build", "jsonl", entities, "--retired", retired, "--out", ontology]) == 0
     assert run(["mine", ontology, str(folder / "text.jsonl"), "--train", "0", "--dev", "0", "--out", mentions]) == 0
     out = folder / "linker"
-    build_linker(IndexConfig(), Ontology.load(ontology), Path(mentions), encoder, out, threads=1)
+    build_linker(Ontology.load(ontology), Path(mentions), encoder, out, IndexConfig(), threads=1)
     return out

@@ -41,12 +41,6 @@ def test_every_command_and_option_has_help(name: tuple[str, ...], capsys: pytest
         assert "Usage:" in capsys.readouterr().out
 
 
-def test_the_commands_that_there_are() -> None:
-    expected = {(), ("ontology",), ("verify",)}
-    expected |= {("ontology", name) for name in ("build", "info", "search", "show")}
-    assert expected <= set(ALL)
-
-
 def test_the_page_of_commands_says_what_help_says() -> None:
     page = reference()
     assert page == (Path(__file__).parent.parent / "docs/reference/commands.md").read_text(encoding="utf-8"), (

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from kriss.cli.download import app as download_app
+from kriss.cli.mine import download as download_app
 from kriss.errors import ConfigError, InputError
 from kriss.mine.download import DownloadProgress, download_pubmed, parse_files
 

@@ -16,7 +16,6 @@ from kriss.cli import run
 from kriss.encoder.session import OnnxEncoder
 from kriss.errors import DamagedError
 from kriss.index import encode
-from kriss.index.config import IndexConfig
 from kriss.index.prototypes import Prototypes
 from kriss.index.vectors import Index
 from kriss.link.build import build_linker
@@ -34,14 +33,14 @@ QUERIES = [
 ]
 
 
-def inputs(encoder: Path, **options: Any) -> tuple[IndexConfig, Ontology, Path, Path]:
+def inputs(encoder: Path) -> tuple[Ontology, Path, Path]:
     """Return what a linker of the miniature world is built of."""
-    return IndexConfig(**options), world().ontology, world().mentions, encoder
+    return world().ontology, world().mentions, encoder
 
 
 def build(encoder: Path, out: Path, *, force: bool = False, **options: Any) -> Path:
     """Build a linker of the miniature world."""
-    build_linker(*inputs(encoder, **options), out, threads=1, force=force)
+    build_linker(*inputs(encoder), out, threads=1, force=force, **options)
     return out
 
 

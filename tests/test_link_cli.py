@@ -15,9 +15,9 @@ import pytest
 
 from kriss.cli import run
 from kriss.documents.read import read
-from kriss.link import linker as linker_module
 from kriss.link.annotate import Dictionary, SpacyEntities
-from kriss.link.linker import Linker, link_documents
+from kriss.link.documents import link_documents
+from kriss.link.linker import Linker
 from kriss.records import Document, Mention, Span
 from tests.train_fixtures import one_thread  # noqa: F401 - fixture
 
@@ -160,7 +160,7 @@ def test_standard_input(
 
 
 def test_documents_without_mentions_do_not_pile_up(clinic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linker_module, "_BATCH", 3)
+    monkeypatch.setattr("kriss.link.documents.BATCH", 3)
     read = 0
 
     def documents() -> Iterable[Document]:

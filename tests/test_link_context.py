@@ -38,7 +38,7 @@ def trained(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     here = world()
     assert run(arguments(config, folder / "encoder", mentions=here.no_dev)) == 0
-    build_linker(IndexConfig(), here.ontology, here.no_dev, folder / "encoder", folder / "linker", threads=1)
+    build_linker(here.ontology, here.no_dev, folder / "encoder", folder / "linker", IndexConfig(), threads=1)
     return folder / "linker"
 
 

@@ -59,12 +59,12 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def expected(ontology: Ontology, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     out = tmp_path_factory.mktemp("expected") / "mentions"
-    mine(MineConfig(), ontology, [corpus], out)
+    mine(ontology, [corpus], out)
     return contents(out)
 
 
 def test_rows_are_true_to_the_text(ontology: Ontology, corpus: Path, tmp_path: Path) -> None:
-    report = mine(MineConfig(context=40), ontology, [corpus], tmp_path / "m")
+    report = mine(ontology, [corpus], tmp_path / "m", MineConfig(context=40))
     texts = {}
     for file in corpus.iterdir():
         data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
@@ -92,11 +92,11 @@ def test_rows_are_true_to_the_text(ontology: Ontology, corpus: Path, tmp_path: P
 def test_same_bytes_for_any_workers_order_and_shards(
     ontology: Ontology, corpus: Path, expected: dict[str, bytes], tmp_path: Path
 ) -> None:
-    mine(MineConfig(), ontology, sorted(corpus.iterdir(), reverse=True), tmp_path / "reversed", workers=3)
+    mine(ontology, sorted(corpus.iterdir(), reverse=True), tmp_path / "reversed", workers=3)
     assert contents(tmp_path / "reversed") == expected
     events: list[dict[str, object]] = []
     out = tmp_path / "cut"
-    mine(MineConfig(), ontology, [corpus], out, workers=2, shard_bytes=20_000, progress=events.append)
+    mine(ontology, [corpus], out, workers=2, shard_bytes=20_000, progress=events.append)
     assert sum(event["event"] == "done" for event in events) > 20
     assert contents(out) == expected
 
@@ -117,7 +117,7 @@ def test_same_bytes_when_documents_share_an_id(ontology: Ontology, tmp_path: Pat
             lines = "\n".join(json.dumps(row) for row in versions[which])
             (folder / f"{name}.jsonl").write_text(lines, encoding="utf-8")
         out = tmp_path / f"m{number}"
-        mine(MineConfig(), ontology, [folder], out, workers=1 + number % 2, shard_bytes=10_000 * (1 + number))
+        mine(ontology, [folder], out, workers=1 + number % 2, shard_bytes=10_000 * (1 + number))
         found.append({name: data for name, data in contents(out).items() if name.endswith(".parquet")})
     assert found[0] == found[1] == found[2]
 
@@ -160,17 +160,17 @@ def test_finished_shards_are_not_mined_again(
 
     done: list[object] = []
     with pytest.raises(Stop):
-        mine(MineConfig(), ontology, [corpus], tmp_path / "m", progress=stop_after_two, shard_bytes=20_000)
+        mine(ontology, [corpus], tmp_path / "m", progress=stop_after_two, shard_bytes=20_000)
     events: list[dict[str, object]] = []
-    mine(MineConfig(), ontology, [corpus], tmp_path / "m", workers=2, progress=events.append)
+    mine(ontology, [corpus], tmp_path / "m", workers=2, progress=events.append)
     counts = [event["shards"] for event in events if event["event"] in ("plan", "resumed")]
     assert counts == [2 + sum(event["event"] == "done" for event in events), 2] > [20]  # as it was cut at first
     assert contents(tmp_path / "m") == expected
     other: list[dict[str, object]] = []
     done.clear()
     with pytest.raises(Stop):
-        mine(MineConfig(), ontology, [corpus], tmp_path / "n", progress=stop_after_two)
-    mine(MineConfig(seed=1), ontology, [corpus], tmp_path / "n", progress=other.append)
+        mine(ontology, [corpus], tmp_path / "n", progress=stop_after_two)
+    mine(ontology, [corpus], tmp_path / "n", MineConfig(seed=1), progress=other.append)
     assert [event["shards"] for event in other if event["event"] == "resumed"] == [0]
 
 
@@ -180,15 +180,14 @@ def test_two_ray_nodes_give_the_same_bytes(
     """In a process of its own: Ray leaves threads and warnings behind."""
     code = (
         "import sys, logging\n"
-        "from pathlib import Path\n"
         "from ray.cluster_utils import Cluster as TestCluster\n"
         "from kriss import work\n"
-        "from kriss.mine.run import mine, MineConfig, Ontology\n"
+        "from kriss.mine.run import mine\n"
         "nodes = TestCluster(initialize_head=True, head_node_args={'num_cpus': 1})\n"
         "nodes.add_node(num_cpus=1)\n"
         "used, placed = [], work._placed\n"
         "work._placed = lambda *a: used.append(a) or placed(*a)\n"
-        "mine(MineConfig(), Ontology.load(sys.argv[1]), [sys.argv[2]], Path(sys.argv[3]),\n"
+        "mine(sys.argv[1], sys.argv[2], sys.argv[3],\n"
         "     engine=work.Ray(nodes.address, 1))\n"
         "assert len(used) == 2, used\n"
         "nodes.shutdown()\n"
@@ -227,7 +226,7 @@ def test_later_records_replace_earlier_and_deletions_count(ontology: Ontology, t
     pubmed(tmp_path / "pubmed24n0002.xml", [(2, "No longer"), (5, "On IL-2 first"), (5, "On IL-2 again")], (3,))
     pubmed(tmp_path / "pubmed24n0010.xml", [(3, "Of β-catenin"), (6, "On Crohn disease")], (6,))
     files = sorted(tmp_path.glob("*.xml"), reverse=True)
-    report = mine(MineConfig(), ontology, files, tmp_path / "m")
+    report = mine(ontology, files, tmp_path / "m")
     rows = pq.read_table(tmp_path / "m" / "mentions.parquet").to_pylist()
     assert {(row["document"], row["surface"]) for row in rows} == {
         *(("1", "asthma"), ("4", "insulin"), ("5", "IL-2"), ("3", "β-catenin")),
@@ -238,14 +237,14 @@ def test_later_records_replace_earlier_and_deletions_count(ontology: Ontology, t
 
 def test_excluded_documents_leave_no_trace(ontology: Ontology, corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text("\n".join(f"1-{i}" for i in range(300)) + "\n")
-    report = mine(MineConfig(), ontology, [corpus], tmp_path / "m", exclude=tmp_path / "ids.txt")
+    report = mine(ontology, [corpus], tmp_path / "m", exclude=tmp_path / "ids.txt")
     documents = pq.read_table(tmp_path / "m" / "mentions.parquet").column("document").to_pylist()
     assert report.excluded == 300
     assert not any(name.startswith("1-") for name in documents)
 
 
 def test_entities_keep_at_most_what_was_asked(ontology: Ontology, corpus: Path, tmp_path: Path) -> None:
-    mine(MineConfig(per_entity=3, per_document=1), ontology, [corpus], tmp_path / "m")
+    mine(ontology, [corpus], tmp_path / "m", MineConfig(per_entity=3, per_document=1))
     rows = pq.read_table(tmp_path / "m" / "mentions.parquet").to_pylist()
     kept: dict[tuple[str, str], list[str]] = {}
     for row in rows:
@@ -313,7 +312,7 @@ def test_bad_files_and_documents_are_skipped_and_named(
 
 def test_no_hit_at_all_is_an_empty_artifact(ontology: Ontology, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Nothing of note.")
-    report = mine(MineConfig(), ontology, [tmp_path / "a.txt"], tmp_path / "m")
+    report = mine(ontology, [tmp_path / "a.txt"], tmp_path / "m")
     assert (report.documents, report.hits, report.mentions) == (1, 0, 0)
     assert pq.read_table(tmp_path / "m" / "mentions.parquet").num_rows == 0
 
@@ -345,7 +344,7 @@ def test_an_ontology_without_usable_names(tmp_path: Path, capsys: pytest.Capture
 def test_names_go_on_over_the_end_of_a_wrapped_line(ontology: Ontology, tmp_path: Path) -> None:
     long_line = "In this long line of a note there is much to say about breast"
     (tmp_path / "wrapped.txt").write_text(f"{long_line}\nneoplasms, and more.\n\nAspirin\ninsulin\n")
-    report = mine(MineConfig(), ontology, [tmp_path / "wrapped.txt"], tmp_path / "m")
+    report = mine(ontology, [tmp_path / "wrapped.txt"], tmp_path / "m")
     surfaces = pq.read_table(tmp_path / "m" / "mentions.parquet").column("surface").to_pylist()
     assert sorted(surfaces) == ["Aspirin", "breast neoplasms", "insulin"]
     assert report.characters == len((tmp_path / "wrapped.txt").read_text())
@@ -355,5 +354,5 @@ def test_files_of_one_name_in_two_folders_both_count(ontology: Ontology, tmp_pat
     for folder, text in (("a", "severe asthma"), ("b", "mild migraine")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "note.txt").write_text(text)
-    report = mine(MineConfig(), ontology, [tmp_path / "a", tmp_path / "b"], tmp_path / "m")
+    report = mine(ontology, [tmp_path / "a", tmp_path / "b"], tmp_path / "m")
     assert (report.documents, report.hits, report.superseded) == (2, 2, 0)

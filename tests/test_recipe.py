@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
-from kriss.cli import run
+from kriss.cli import app, run
 from kriss.errors import ConfigError
 from kriss.recipe import Recipe
 
@@ -254,7 +257,7 @@ def test_commands_of_kriss_are_run(folder: Path, capsys: pytest.CaptureFixture[s
     ("text", "message"),
     [
         ("", "has no [[stage]]"),
-        ("[[stage]]\nname = 1", "key 'name'"),
+        ("[[stage]]\nname = 1", "'name' must be text, not 1"),
         ('[[stage]]\nname = "a"', "either 'run'"),
         ('[[stage]]\nname = "a"\nrun = "x {out}"\nscript = "y"', "either 'run'"),
         ('[[stage]]\nname = "a"\nrun = "x"', "does not say where to write"),
@@ -264,8 +267,8 @@ def test_commands_of_kriss_are_run(folder: Path, capsys: pytest.CaptureFixture[s
         ('[[stage]]\nname = "a"\nruns = "x {out}"', "did you mean 'run'?"),
         ('[[stages]]\nname = "a"', "unknown key 'stages'"),
         ("[[stage]\n", "not valid TOML"),
-        ('[[stage]]\nname = "a{n}"\nrun = "x {out}"\neach = [{ n = 1 }]', "lists of tables of strings"),
-        ('[[stage]]\nname = "a{n}"\nrun = "x {out}"\nby = ["a"]', "lists of tables of strings"),
+        ('[[stage]]\nname = "a{n}"\nrun = "x {out}"\neach = [{ n = 1 }]', "'each' must be text, not 1"),
+        ('[[stage]]\nname = "a{n}"\nrun = "x {out}"\nby = ["a"]', "'by' must be a table, not 'a'"),
         ('[[stage]]\nname = "a"\nrun = "x {out} \'y"', "close the quotes"),
         (
             '[[stage]]\nname = "a"\nrun = "x {out}"\n[[stage]]\nname = "b"\nfile = "a"\nrun = "x {out}"',
@@ -374,3 +377,23 @@ def test_a_command_that_outlives_its_run_is_waited_for(folder: Path) -> None:
     first, second = map(int, (folder / "ran").read_text().split())
     assert first != second
     assert (folder / "out" / "a").read_text() == "whole"
+
+
+RECIPES = sorted((Path(__file__).parent.parent / "recipes").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
+def test_every_command_of_a_recipe_is_one_with_these_options(path: Path) -> None:
+    top = get_command(app)
+    for stage in Recipe.load(path).stages:
+        command: Any = top
+        context = command.make_context("kriss", shlex.split(stage.run) or ["datasets"])
+        while hasattr(command, "commands"):
+            name, command, words = command.resolve_command(context, [*context._protected_args, *context.args])
+            context = command.make_context(name, words, parent=context)  # which refuses what it does not know
+
+
+def test_an_option_that_is_gone_is_noticed(folder: Path) -> None:
+    path = recipe(folder, 'name = "a"\nrun = "index a b c --ngrams 3 --out {out}"')
+    with pytest.raises(Exception, match="--ngrams"):
+        test_every_command_of_a_recipe_is_one_with_these_options(path)

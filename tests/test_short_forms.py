@@ -104,7 +104,7 @@ def test_what_is_no_short_form(text: str) -> None:
 def linker(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("short")
     ontology, mentions = mined(folder, TEXTS)
-    report = build_linker(IndexConfig(), ontology, mentions, tiny_encoder, folder / "linker", threads=1)
+    report = build_linker(ontology, mentions, tiny_encoder, folder / "linker", IndexConfig(), threads=1)
     assert report.facts["short_forms"] == 2
     return folder / "linker"
 

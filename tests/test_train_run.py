@@ -92,7 +92,7 @@ def test_a_run_may_be_interrupted_at_any_step(
     settings = {**ROUGH, "steps": 7, "save_every": 2, "dev_every": 3}
     config = tiny_config(tiny_model, **settings)
     whole = {
-        folder: train(config, here.ontology, folder, tmp_path / folder.name) for folder in (here.mentions, here.no_dev)
+        folder: train(here.ontology, folder, tmp_path / folder.name, config) for folder in (here.mentions, here.no_dev)
     }
     cases = [(step, here.no_dev) for step in (1, 3, 4, 6)] + [(3, here.mentions)]
     for step, mentions in cases:
@@ -100,13 +100,13 @@ def test_a_run_may_be_interrupted_at_any_step(
         with monkeypatch.context() as patch:
             interrupted_at(step, patch)
             with pytest.raises(KeyboardInterrupt):
-                train(config, here.ontology, mentions, out)
+                train(here.ontology, mentions, out, config)
         if step == 1:  # no checkpoint yet, so nothing stays behind
             assert not work_of(out).exists()
             continue
         with (work_of(out) / "log.jsonl").open("a") as lines:
             lines.write('{"step": 4, "dev": {"mas')  # a line that a kill cut short
-        resumed, unbroken = train(config, here.ontology, mentions, out, resume=True), whole[mentions]
+        resumed, unbroken = train(here.ontology, mentions, out, config, resume=True), whole[mentions]
         assert weights(out) == weights(tmp_path / mentions.name)
         assert unbroken
         assert resumed == replace(unbroken, path=out)
@@ -126,7 +126,7 @@ def test_the_best_weights_on_dev_are_kept(tiny_model: Path, tmp_path: Path, monk
 
     monkeypatch.setattr(DevSet, "score", score)
     here = world()
-    report = train(tiny_config(tiny_model, dev_every=2), here.ontology, here.mentions, tmp_path / "out")
+    report = train(here.ontology, here.mentions, tmp_path / "out", tiny_config(tiny_model, dev_every=2))
     assert len(seen) == 4
     assert report
     assert report.best_step == 2  # the first of two that are equal
@@ -217,7 +217,7 @@ def test_epochs_are_what_they_say(tiny_model: Path, tmp_path: Path) -> None:
     assert changed(MINI, {"epochs": 2, "steps": 9}, "test").steps == 9
     here = world()
     config = tiny_config(tiny_model, steps=0, epochs=1.5, name_only=0.25)
-    report = train(config, here.ontology, here.mentions, tmp_path / "out")
+    report = train(here.ontology, here.mentions, tmp_path / "out", config)
     assert report
     per_step = 2 * (config.batch // 2 - round(config.batch // 2 * 0.25))
     assert (report.steps - 1) * per_step < 1.5 * report.mentions <= report.steps * per_step

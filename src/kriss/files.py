@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
+from os import PathLike
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -13,6 +14,8 @@ from isal import igzip, igzip_lib
 
 from kriss.errors import InputError, Place
 
+Where = str | PathLike[str]
+"""A path, as callers of the library may give it."""
 _DAMAGED = cast(type[Exception], igzip_lib.IsalError)  # its stub calls the class an instance
 _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"

@@ -126,34 +126,29 @@ def run_recipe(
     """Run what has to be run: `only` these stages and what they use, `again` those even if nothing changed."""
     stages = recipe.needed([*only, *again] if only else [])
     recipe.needed(again)
-    prints: dict[str, str] = {}
+    made: dict[str, int] = {}
     for number, stage in enumerate(stages, 1):
-        prints[stage.name] = _fingerprint(stage, prints, recipe, data)
-        stamp = out / _STAMPS / f"{quote(stage.name, safe='')}.json"
+        target, stamp = out / stage.target, out / _STAMPS / f"{quote(stage.name, safe='')}.json"
         label = f"[{number}/{len(stages)}] {stage.name}"
         with _alone(stamp.with_suffix(".lock"), partial(say, f"{label}: waiting for another run")) as lock:
-            _restore(out / stage.target)
-            known = _known(stamp)
-            same = known.get("print") == prints[stage.name]
-            times = known["times"] if same and isinstance(known.get("times"), int) else 0
-            if same and (out / stage.target).exists() and stage.name not in again:
+            _restore(target)
+            known, fingerprint = _known(stamp), _fingerprint(stage, made, recipe, data)
+            if known.get("print") == fingerprint and target.exists() and stage.name not in again:
                 say(f"{label}: as it was")
             else:
                 say(f"{label}: {stage.command}")
-                _begin(stage, out / stage.target, stamp, known, prints[stage.name])
+                _begin(stage, target, stamp, known, fingerprint)
                 started = time.monotonic()
                 try:
                     _run(stage, recipe, out, data, lock)
                 except BaseException:
-                    _write(stamp, known | {"begun": prints[stage.name]})
+                    _write(stamp, known | {"begun": fingerprint})
                     raise
                 taken = round(time.monotonic() - started, 1)
-                times += same
-                done = {"print": prints[stage.name], "target": stage.target, "seconds": taken, "times": times}
-                _write(stamp, done)
+                known = {"print": fingerprint, "target": stage.target, "seconds": taken, "made": time.time_ns()}
+                _write(stamp, known)
                 say(f"{label}: done in {taken:,.0f} s")
-        if times:  # what was made from it before it was made again is out of date
-            prints[stage.name] += f" {times}"
+            made[stage.name] = known["made"]
 
 
 def _begin(stage: Stage, target: Path, stamp: Path, known: dict[str, Any], fingerprint: str) -> None:
@@ -192,9 +187,6 @@ def _expanded(values: object, path: Path, number: int) -> list[Stage]:
     if not isinstance(values, dict):
         raise ConfigError(f"{where} is not a table; write [[stage]]")
     stage = from_mapping(Stage, values, where)
-    for one in (*stage.each, *stage.by):
-        if not isinstance(one, dict) or not all(isinstance(value, str) for value in one.values()):
-            raise ConfigError(f"{where}: 'each' and 'by' are lists of tables of strings, as [{{ n = \"1\" }}]")
     if not stage.each and not stage.by:
         return [stage]
     plain = {key: value for key, value in values.items() if key not in ("each", "by")}
@@ -231,10 +223,10 @@ def _check(stage: Stage, known: Mapping[str, str], path: Path) -> None:
         raise ConfigError(f"{where} uses '{absent}', which no stage before it is named")
 
 
-def _fingerprint(stage: Stage, prints: Mapping[str, str], recipe: Recipe, data: Path | None) -> str:
-    """Return what changes when the stage would give something else: its command, its inputs, its script."""
+def _fingerprint(stage: Stage, made: Mapping[str, int], recipe: Recipe, data: Path | None) -> str:
+    """Return what changes when the stage would give something else: its command, its script, when inputs were made."""
     parts = [stage.command, stage.target, stage.copy]
-    parts += [f"{hole}={prints[hole]}" for hole in stage.holes() if hole in prints]
+    parts += [f"{hole}={made[hole]}" for hole in stage.holes() if hole in made]
     if "data" in stage.holes() and data is None:
         raise ConfigError(f"stage '{stage.name}' reads the data folder; give --data DIR or set KRISS_DATA")
     for word in shlex.split(stage.command):
@@ -259,7 +251,7 @@ def _digest(data: Path, name: str) -> str:
 
 def _run(stage: Stage, recipe: Recipe, out: Path, data: Path | None, lock: int) -> None:
     """Run a stage; what it wrote before is put back if it fails."""
-    target = out / stage.target
+    places, target = {one.name: str(out / one.target) for one in recipe.stages}, out / stage.target
     target.parent.mkdir(parents=True, exist_ok=True)
     before = target.with_name(f".{target.name}.before")
     if target.exists():
@@ -267,8 +259,8 @@ def _run(stage: Stage, recipe: Recipe, out: Path, data: Path | None, lock: int) 
         target.rename(before)
     try:
         if stage.copy:
-            shutil.copytree(out / _target_of(recipe, stage.copy), target)
-        _execute(stage, recipe, out, data, target, lock)
+            shutil.copytree(places[stage.copy], target)
+        _execute(stage, recipe, places | {"out": str(target), "data": str(data)}, data, lock)
     except BaseException:
         _remove(target)
         if before.exists():
@@ -280,8 +272,8 @@ def _run(stage: Stage, recipe: Recipe, out: Path, data: Path | None, lock: int) 
         _remove(before.rename(gone))
 
 
-def _execute(stage: Stage, recipe: Recipe, out: Path, data: Path | None, target: Path, lock: int) -> None:
-    places = {one.name: str(out / one.target) for one in recipe.stages} | {"out": str(target), "data": str(data)}
+def _execute(stage: Stage, recipe: Recipe, places: Mapping[str, str], data: Path | None, lock: int) -> None:
+    target = Path(places["out"])
     words = [_filled(word, places) for word in shlex.split(stage.command)]
     if stage.script:
         words = [sys.executable, str(recipe.path.parent / words[0]), *words[1:]]
@@ -326,10 +318,6 @@ def _restore(target: Path) -> None:
     if before.exists():
         _remove(target)
         before.rename(target)
-
-
-def _target_of(recipe: Recipe, name: str) -> str:
-    return next(stage.target for stage in recipe.stages if stage.name == name)
 
 
 def _remove(target: Path) -> None:

@@ -15,17 +15,17 @@ import typer
 
 from kriss import __version__
 from kriss.cli.datasets import datasets
-from kriss.cli.download import app as download_app
 from kriss.cli.evaluate import evaluate
-from kriss.cli.export import export
 from kriss.cli.index import index
 from kriss.cli.learn import app as learn_app
 from kriss.cli.link import annotate, link
 from kriss.cli.mine import app as mine_app
+from kriss.cli.mine import download
 from kriss.cli.ontology import app as ontology_app
 from kriss.cli.recipe import run_stages
 from kriss.cli.rerank import app as rerank_app
 from kriss.cli.train import app as train_app
+from kriss.cli.train import export
 from kriss.errors import KrissError
 
 app = typer.Typer(
@@ -40,7 +40,7 @@ app.add_typer(ontology_app, name="ontology")
 app.add_typer(mine_app, name="mine")
 app.add_typer(train_app, name="train")
 app.add_typer(rerank_app, name="rerank")
-app.add_typer(download_app, name="download")
+app.add_typer(download, name="download")
 app.command()(export)
 app.command()(index)
 app.command()(link)

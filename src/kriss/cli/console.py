@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -19,6 +20,10 @@ from rich.progress import (
 )
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from kriss.rerank.run import RerankReport
+    from kriss.train.run import TrainReport
 
 _WIDE = 400
 
@@ -45,6 +50,20 @@ def listing(
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return table
+
+
+def shares(values: Mapping[str, float], digits: int = 3) -> str:
+    """Return named figures on one line."""
+    return "  ".join(f"{name} {value:.{digits}f}" for name, value in values.items())
+
+
+def show_training(report: TrainReport | RerankReport, learned_from: str) -> None:
+    """Say what a training came to, and what it brought on the dev set."""
+    kept = f"best on dev at step {report.best_step:,}" if report.after else "no dev mentions: the last weights are kept"
+    typer.echo(f"{report.path}: trained {report.steps:,} steps on {learned_from}; {kept}")
+    for label, score in (("before", report.before), ("after", report.after)):
+        if score:
+            typer.echo(f"dev {label:<7}{shares(score.figures)}")
 
 
 def progress_bar(*columns: str | ProgressColumn) -> Progress:
@@ -110,9 +129,7 @@ class Display:
             case {"step": step, "loss": loss, "sequences_per_second": pace}:
                 self._bar.update(self._task, completed=step, pace=f"loss {loss:.3f}  {pace:.0f} sequences/s")
             case {"step": step, "dev": scores}:
-                self._dev(
-                    step, "  ".join(f"{name} {value:.3f}" for name, value in scores.items() if name.endswith("@1"))
-                )
+                self._dev(step, shares({name: value for name, value in scores.items() if name.endswith("@1")}))
             case {"event": name}:
                 self._bar.update(self._task, description=_DOING.get(name, name), pace="")
 

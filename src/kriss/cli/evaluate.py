@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kriss.cli.link import Data
+from kriss.cli.shared import Data, Force
 
 if TYPE_CHECKING:
     from kriss.evaluate.report import Result
-
-Gold = Annotated[
-    list[str], typer.Option(metavar="GOLD", help="A data set and its split (ncbi-disease:test), or files. Repeatable.")
-]
 
 
 def evaluate(
     predictions: Annotated[Path, typer.Argument(metavar="PREDICTIONS", help="JSON lines; what 'kriss link' writes.")],
     *,
-    gold: Gold,
+    gold: Annotated[
+        list[str],
+        typer.Option(metavar="GOLD", help="A data set and its split (ncbi-disease:test), or files. Repeatable."),
+    ],
     data: Data = None,
     ontology: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Maps ids, and tells slices and kinds of error apart.")
@@ -41,10 +40,10 @@ def evaluate(
     skip_surplus: Annotated[
         bool, typer.Option("--skip-surplus", help="Pass over predictions of mentions that gold lacks.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the report at --out.")] = False,
+    force: Force = False,
 ) -> None:
     """Score predictions strictly, with slices, intervals and kinds of error."""
-    from kriss.stages import evaluate as score
+    from kriss.evaluate.run import evaluate as score
 
     result = score(
         predictions,

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from kriss.cli.groups import DefaultGroup
-from kriss.cli.link import Data, LinkerFolder
+from kriss.cli.shared import Data, DefaultGroup, Force, Format, LinkerFolder, OutFile, Threads, group
 
-app = typer.Typer(
-    cls=DefaultGroup,
-    help="Learn examples from gold files: kriss learn LINKER GOLD...",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = group("Learn examples from gold files: kriss learn LINKER GOLD...", DefaultGroup)
 
 Who = Annotated[str, typer.Option(metavar="NAME", help="Who says so, as the history shows.  [default: login name]")]
 
@@ -31,12 +24,7 @@ def run(
         ),
     ],
     *,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FORMAT", help="jsonl, pubtator, bioc-xml, bioc-json or brat.  [default: told by content]"
-        ),
-    ] = None,
+    format: Format = None,
     data: Data = None,
     skip_unknown: Annotated[
         bool, typer.Option("--skip-unknown", help="Pass over mentions of entities that the linker does not have.")
@@ -52,7 +40,7 @@ def run(
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Draws other examples.")] = 0,
     who: Who = "",
-    threads: Annotated[int, typer.Option(metavar="N", help="Threads that encode; 0 for all cores.")] = 0,
+    threads: Threads = 0,
 ) -> None:
     """Learn every mention that a gold file links to an entity; it counts from the next link on."""
     from kriss.cli.console import progress_bar
@@ -179,10 +167,8 @@ def _named(examples: tuple[str, ...]) -> str:
 @app.command()
 def export(
     linker: LinkerFolder,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to write the examples.  [default: standard output]")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file at --out.")] = False,
+    out: OutFile = None,
+    force: Force = False,
 ) -> None:
     """Write what was learned as JSON lines, which 'kriss learn' reads again."""
     from kriss.documents.write import output

@@ -1,59 +1,46 @@
-"""`kriss mine`: find self-supervised mentions in text, and look at what was found."""
+"""`kriss mine` and `kriss download`: self-supervised mentions found in text, and text to find them in."""
 
 from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kriss.cli.console import Display, listing, output
-from kriss.cli.console import figures as figures_table
-from kriss.cli.groups import DefaultGroup
+from kriss.cli.console import Display, figures, listing, output, progress_bar
 from kriss.cli.options import with_settings
+from kriss.cli.shared import DefaultGroup, EngineName, Force, OntologyFolder, Out, RayAddress, Text, group
 from kriss.mine.config import MineConfig
 
-app = typer.Typer(
-    cls=DefaultGroup,
-    help="Find an ontology's names in text: kriss mine ONTOLOGY TEXT... --out DIR.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+if TYPE_CHECKING:
+    from kriss.mine.download import DownloadProgress
 
-OntologyFolder = Annotated[
-    Path, typer.Argument(metavar="ONTOLOGY", help="An ontology written by 'kriss ontology build'.")
-]
+app = group("Find an ontology's names in text: kriss mine ONTOLOGY TEXT... --out DIR.", DefaultGroup)
+download = group("Fetch public text to mine.")
 
 
 @app.command()
 @with_settings
 def run(
     ontology: OntologyFolder,
-    text: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="TEXT...", help="Files, folders or globs: PubMed XML, PubTator, BioC, JSONL, text, brat."
-        ),
-    ],
+    text: Text,
     *,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write the mentions.")],
+    out: Out,
     exclude: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Ids of documents to leave out, one a line.")
     ] = None,
     workers: Annotated[int, typer.Option(metavar="N", help="Processes on this machine, or on each node.")] = 1,
-    engine: Annotated[str, typer.Option(metavar="NAME", help="local, or ray for a cluster.")] = "local",
-    ray_address: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="ray: the cluster to join; default: start one here.")
-    ] = "",
+    engine: EngineName = "local",
+    ray_address: RayAddress = "",
     skip_bad_files: Annotated[
         bool, typer.Option("--skip-bad-files", help="Leave files out that cannot be read, instead of stopping.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the mentions at --out.")] = False,
+    force: Force = False,
     settings: MineConfig,
 ) -> None:
     """Mine text for mentions. Interrupted, the same command goes on where it stopped."""
-    from kriss.stages import mine
+    from kriss.mine.run import mine
     from kriss.work import engine_named
 
     with Display("planning") as progress:
@@ -124,21 +111,53 @@ def report(
     """Show what was mined, and examples to judge its precision by."""
     from rich.text import Text
 
-    from kriss.mine.store import examples, figures, frequent
+    from kriss.mine import store
     from kriss.ontology import Ontology
 
     known = Ontology.load(ontology) if ontology else None
     console = output()
-    console.print(figures_table(str(folder), [(label, f"{value:,}") for label, value in figures(folder).items()]))
+    console.print(figures(str(folder), [(label, f"{value:,}") for label, value in store.figures(folder).items()]))
     rows = [
         (surface, f"{entity} {known[entity].name}" if known else entity, f"{hits:,}")
-        for surface, entity, hits in frequent(folder, forms)
+        for surface, entity, hits in store.frequent(folder, forms)
     ]
     console.print(listing("the most frequent forms", ["form", "entity", "hits"], rows, figures_in=2))
-    for number, (entity, document, text) in enumerate(examples(folder, sample, seed), start=1):
+    for number, (entity, document, text) in enumerate(store.examples(folder, sample, seed), start=1):
         name = f" {known[entity].name}" if known else ""
         line = Text(f"{number:>4}  ", style="dim")
         line.append(f"{entity}{name}", style="bold").append(f"  [{document}]\n      ", style="dim")
         line.append(" ".join(text.left[-160:].split()) + " ")
         line.append(f"[[{text.surface}]]", style="bold reverse").append(" " + " ".join(text.right[:160].split()))
         console.print(line)
+
+
+@download.command()
+def pubmed(
+    files: Annotated[str, typer.Option(metavar="NUMBERS", help="Which files: 3, 1-10, 1,5-7, or all.")],
+    out: Out,
+    updates: Annotated[bool, typer.Option("--updates", help="The daily updates instead of the baseline.")] = False,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", metavar="URL", help="A mirror of https://ftp.ncbi.nlm.nih.gov/pubmed.")
+    ] = None,
+) -> None:
+    """Fetch PubMed's baseline from NLM, with checksums; the same command again resumes."""
+    from rich.progress import DownloadColumn, TransferSpeedColumn
+
+    from kriss.mine.download import BASE_URL, download_pubmed, parse_files
+
+    numbers = parse_files(files)
+    with progress_bar(DownloadColumn(), TransferSpeedColumn()) as bar:
+        task = bar.add_task("reading the list of files", total=None)
+
+        def advance(now: DownloadProgress) -> None:
+            if not now.received:  # speed and time are those of one file
+                bar.reset(task, description=f"{now.index}/{now.files} {now.name}")
+            bar.update(task, completed=now.received, total=now.size)
+
+        def warn(message: str) -> None:
+            bar.console.print(f"note: {message}", markup=False, highlight=False, soft_wrap=True)
+
+        url = BASE_URL if base_url is None else base_url
+        found, skipped = download_pubmed(numbers, out, base_url=url, updates=updates, progress=advance, notice=warn)
+    count = len(found)
+    typer.echo(f"{out}: {count:,} files, {count - skipped:,} downloaded, {skipped:,} that were there already")

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kriss.cli.options import with_settings
+from kriss.cli.shared import Force, Out, group
 from kriss.ontology.config import OntologyConfig
 
 if TYPE_CHECKING:
     from kriss.records import Entity
 
-app = typer.Typer(
-    help="Build an ontology from UMLS, MeSH, OBO or tables, and look into it.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = group("Build an ontology from UMLS, MeSH, OBO or tables, and look into it.")
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="An ontology written by 'kriss ontology build'.")]
 
@@ -30,13 +27,13 @@ def build(
         typer.Argument(metavar="SOURCE...", help="Files, or a UMLS META folder; none for hpo."),
     ] = None,
     *,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write the ontology.")],
+    out: Out,
     merge: Annotated[
         list[Path] | None,
         typer.Option(metavar="DIR", help="Add names and more from this ontology. Repeatable."),
     ] = None,
     retired: Annotated[Path | None, typer.Option(metavar="FILE", help="Table of retired ids: old, tab, new.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the ontology at --out.")] = False,
+    force: Force = False,
     settings: OntologyConfig,
 ) -> None:
     """Read an ontology in one of the field's formats and write it in kriss's own."""

@@ -13,8 +13,8 @@ from typing import Any
 import typer
 
 from kriss.cli import app
-from kriss.cli.groups import DefaultGroup
 from kriss.cli.options import PANEL
+from kriss.cli.shared import DefaultGroup
 
 _TYPE = re.compile(r" <[^ ]+>")
 _HEAD = """# Commands

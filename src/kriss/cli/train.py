@@ -1,29 +1,20 @@
-"""`kriss train`: train an encoder on mined mentions, and score one on the dev set."""
+"""`kriss train` and `kriss export`: an encoder trained on mined mentions, its score, and its graphs for linking."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from kriss.cli.console import Display
-from kriss.cli.extras import need_training
-from kriss.cli.groups import DefaultGroup
+from kriss.cli.console import Display, show_training
 from kriss.cli.options import with_settings
+from kriss.cli.shared import DefaultGroup, Force, MentionsFolder, OntologyFolder, Out, Resume, group, need_training
+from kriss.encoder.config import EncoderConfig
 from kriss.train.config import TrainConfig
 
-app = typer.Typer(
-    cls=DefaultGroup,
-    help="Train an encoder: kriss train ONTOLOGY MENTIONS --out DIR.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-
-OntologyFolder = Annotated[
-    Path, typer.Argument(metavar="ONTOLOGY", help="An ontology written by 'kriss ontology build'.")
-]
-MentionsFolder = Annotated[Path, typer.Argument(metavar="MENTIONS", help="Mentions written by 'kriss mine'.")]
+app = group("Train an encoder: kriss train ONTOLOGY MENTIONS --out DIR.", DefaultGroup)
 
 
 @app.command()
@@ -32,28 +23,19 @@ def run(
     ontology: OntologyFolder,
     mentions: MentionsFolder,
     *,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write the encoder.")],
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was interrupted.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the encoder at --out.")] = False,
+    out: Out,
+    resume: Resume = False,
+    force: Force = False,
     settings: TrainConfig,
 ) -> None:
     """Train an encoder. On several GPUs: torchrun --nproc-per-node 8 --no-python kriss train ..."""
     need_training("training", "accelerate", "matplotlib")
-    from kriss.stages import train
+    from kriss.train.run import train
 
     with Display("preparing") as progress:
         report = train(ontology, mentions, out, settings, resume=resume, force=force, progress=progress)
-    if report is None:  # one process of several, and not the first
-        return
-    kept = (
-        f"best on dev at step {report.best_step:,}" if report.after else "no dev mentions, so the last weights are kept"
-    )
-    typer.echo(
-        f"{out}: trained {report.steps:,} steps on {report.mentions:,} mentions of {report.entities:,} entities; {kept}"
-    )
-    for label, score in (("before", report.before), ("after", report.after)):
-        if score:
-            typer.echo(f"dev {label:<7}" + "  ".join(f"{key} {value:.3f}" for key, value in score.figures.items()))
+    if report:  # else it is one process of several, and not the first
+        show_training(report, f"{report.mentions:,} mentions of {report.entities:,} entities")
 
 
 @app.command()
@@ -73,16 +55,32 @@ def score(
     from kriss.ontology import Ontology
     from kriss.train.dev import TOP, score_encoder
 
-    score, dev = score_encoder(
-        encoder,
-        Ontology.load(ontology),
-        mentions,
-        queries=queries,
-        entities=entities,
-        references=references,
-        untrained=untrained,
-    )
-    for kind, asked in dev.queries.items():
-        shares = "  ".join(f"top-{top} {score.figures[f'{kind}@{top}']:.3f}" for top in TOP)
-        typer.echo(f"{kind:<8} {len(asked):>6,} queries  {shares}")
+    known, sizes = Ontology.load(ontology), {"queries": queries, "entities": entities}
+    score, dev = score_encoder(encoder, known, mentions, **sizes, references=references, untrained=untrained)
+    for kind, found in dev.queries.items():
+        figures = "  ".join(f"top-{top} {score.figures[f'{kind}@{top}']:.3f}" for top in TOP)
+        typer.echo(f"{kind:<8} {len(found):>6,} queries  {figures}")
     typer.echo(f"against {len(dev.rows):,} entities with {len(dev.prototypes):,} prototypes")
+
+
+@with_settings
+def export(
+    model: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="An encoder that kriss wrote, minilm, a folder, or a name on the hub."),
+    ],
+    *,
+    out: Out,
+    int8: Annotated[bool, typer.Option(help="Write graphs with weights of eight bits as well.")] = False,
+    force: Force = False,
+    settings: EncoderConfig,
+    given: Mapping[str, Any],
+) -> None:
+    """Write an encoder with ONNX graphs, which link without torch; each is compared with torch first."""
+    need_training("kriss export", "onnx", "onnxscript")
+    from kriss.encoder.export import export_encoder
+
+    facts = export_encoder(model, out, int8=int8, force=force, settings=given)
+    for precision, parts in facts["onnx"].items():
+        least = min(part["min_cosine"] for part in parts.values())
+        typer.echo(f"{out}: {precision} graphs, cosine with torch at least {least:.4f}")

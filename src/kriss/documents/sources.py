@@ -5,10 +5,12 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from os import PathLike
 from pathlib import Path
 
 from kriss.documents.brat import text_beside
 from kriss.errors import InputError, Place
+from kriss.files import Where
 
 TEXT_SUFFIXES = (".xml", ".json", ".jsonl", ".ndjson", ".pubtator", ".txt", ".text")
 """What is taken from a folder, each also with `.gz`; a file that is named is read whatever its suffix."""
@@ -16,13 +18,14 @@ _MARKS = ".ann"
 _BESIDE_TEXT = (".md5", _MARKS, ".conf")  # what lies beside PubMed files and in brat folders
 
 
-def find_files(sources: Sequence[Path | str]) -> list[Path]:
+def find_files(sources: Where | Sequence[Where]) -> list[Path]:
     """Return the files that the sources name, each once, in an order that does not depend on theirs.
 
     A source is a file, a folder (searched to its depth for the suffixes of text, so that checksums,
     brat's annotations and hidden files stay out) or a glob; annotations of brat name their text. The order
     is that of the file names, with numbers by their value, so that PubMed's baseline comes before its updates.
     """
+    sources = [sources] if isinstance(sources, str | PathLike) else sources
     if not sources:
         raise InputError("no text was given; name files, folders or globs")
     files = {path for source in sources for path in _expand(source)}
@@ -32,7 +35,7 @@ def find_files(sources: Sequence[Path | str]) -> list[Path]:
     return list(once.values())
 
 
-def _expand(source: Path | str) -> Iterable[Path]:
+def _expand(source: Where) -> Iterable[Path]:
     path = Path(source)
     if path.is_dir():
         if found := list(_in_folder(path)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from kriss.artifacts import Artifact, check_target, create, open_artifact
-from kriss.config import to_mapping
+from kriss.config import changed, to_mapping
 from kriss.encoder.config import SETTINGS, TOKENIZER, Precision
 from kriss.encoder.session import PARTS, OnnxEncoder, onnx_file
 from kriss.errors import ExistsError, InputError, MissingExtraError
+from kriss.files import Where
 from kriss.index import vectors
 from kriss.index.config import IndexConfig
 from kriss.index.encode import Block, Encoding, Progress, blocks_of, joined
@@ -49,21 +51,24 @@ class IndexReport:
 
 
 def build_linker(
-    config: IndexConfig,
-    ontology: Ontology,
-    mentions: Path,
-    encoder: Path,
-    out: Path,
+    ontology: Ontology | Where,
+    mentions: Where,
+    encoder: Where,
+    out: Where,
+    config: IndexConfig | None = None,
     *,
     threads: int = 0,
     engine: Engine | None = None,
     force: bool = False,
     progress: Progress = lambda event: None,
+    **settings: Any,  # noqa: ANN401 - the fields of IndexConfig
 ) -> IndexReport:
     """Encode the prototypes of every entity, put them into an index and choose its weights.
 
     Interrupted, it goes on at the last finished block when it is started again with the same input.
     """
+    config = changed(config or IndexConfig(), settings, "kriss.build")
+    ontology, mentions, encoder, out = Ontology.load(ontology), Path(mentions), Path(encoder), Path(out)
     check_target(out, "linker", force=force)
     if any((out / LEARNED).glob("*")):
         raise ExistsError(
@@ -77,9 +82,9 @@ def build_linker(
         for artifact in (ontology.artifact, open_artifact(mentions, "mentions"), source)
     ]
     work = Work.open(out.parent / f".{out.name}.indexing", {"config": to_mapping(config), "inputs": inputs})
-    graphs = work.once(ENCODER, lambda folder: _copy_encoder(source, folder, config.precision))
+    graphs = work.once(ENCODER, partial(_copy_encoder, source, config.precision))
     progress({"event": "choosing"})
-    table = work.once(PROTOTYPES, lambda path: write_prototypes(path, ontology, mined, config))
+    table = work.once(PROTOTYPES, partial(write_prototypes, ontology=ontology, mentions=mined, config=config))
     if not len(Prototypes(table)):
         raise InputError(f"{ontology.artifact.path} has no entity to link to")
     reads = encoder.resolve() if config.backend == "torch" else graphs
@@ -166,7 +171,7 @@ def _tuned(parts: Parts, encoder: OnnxEncoder, mined: pq.ParquetFile, seed: int)
     return weights, round(float(vectors.recall(parts.index, queries.vectors(context))), 4)
 
 
-def _copy_encoder(encoder: Artifact, folder: Path, precision: Precision) -> None:
+def _copy_encoder(encoder: Artifact, precision: Precision, folder: Path) -> None:
     """Copy what linking needs of an encoder."""
     (folder / "onnx").mkdir(parents=True)
     for name in (SETTINGS, TOKENIZER):

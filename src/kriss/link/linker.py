@@ -11,7 +11,6 @@ for document, links in link_documents(linker, documents): ...
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -24,7 +23,6 @@ import numpy as np
 from kriss.abbreviations import long_forms
 from kriss.artifacts import Artifact, open_artifact
 from kriss.config import changed, from_mapping
-from kriss.documents.format import Linked
 from kriss.documents.problems import flaw_of
 from kriss.documents.spans import known_entities
 from kriss.documents.text import parse_bracketed
@@ -42,11 +40,11 @@ from kriss.rank.rerank import Reranker, made_for
 from kriss.rank.short_forms import read_short_forms
 from kriss.rank.snapshot import Example, Snapshot
 from kriss.rank.tune import Weights
-from kriss.records import Candidate, Document, Entity, Evidence, Excerpt, Link, Mention
+from kriss.records import Candidate, Entity, Evidence, Excerpt, Link, Mention
 
 Given = Mention | Excerpt | tuple[str, int, int]
 """A mention of a document, one with the text on its sides, or a text and the span of the mention in it."""
-_BATCH = 256
+BATCH = 256
 """Mentions that are encoded and searched for at a time, and documents at most that are read for them."""
 _LEARNED_AT_ONCE = 1024
 """Examples that are encoded at a time."""
@@ -132,7 +130,7 @@ class Linker:
         An answer does not depend on what else is linked in the call.
         """
         asked = [as_mention(given) for given in mentions]
-        batches = (asked[first : first + _BATCH] for first in range(0, len(asked), _BATCH))
+        batches = (asked[first : first + BATCH] for first in range(0, len(asked), BATCH))
         return [link for batch in self.link_batches(batches, top) for link in batch]
 
     def link_batches(self, batches: Iterable[Sequence[Mention]], top: int = 5) -> Iterator[list[Link]]:
@@ -334,35 +332,6 @@ class Linker:
     def examples(self) -> list[Example]:
         """Return what was learned and not forgotten."""
         return self.learned.now().examples()
-
-
-def link_documents(linker: Linker, documents: Iterable[Document], top: int = 5) -> Iterator[Linked]:
-    """Link the mentions that documents mark, and yield each document with its links; memory stays bounded."""
-    waiting: deque[Document] = deque()
-
-    def batches() -> Iterator[list[Mention]]:
-        held: list[Mention] = []
-        read = 0
-        for document in documents:
-            waiting.append(document)
-            read += 1
-            for span in document.spans:
-                held.append(Mention(document, span.start, span.end))
-                if len(held) == _BATCH:
-                    yield held
-                    held, read = [], 0
-            if read == _BATCH:  # those that mark little or nothing must not pile up
-                yield held
-                held, read = [], 0
-        yield held
-
-    links: list[Link] = []
-    for batch in linker.link_batches(batches(), top):
-        links += batch
-        while waiting and len(links) >= len(waiting[0].spans):
-            count = len(waiting[0].spans)
-            yield waiting.popleft(), links[:count]
-            del links[:count]
 
 
 def as_mention(given: Given) -> Mention:

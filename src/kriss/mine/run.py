@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kriss.artifacts import check_target, create, describe_inputs
-from kriss.config import to_mapping
+from kriss.config import changed, to_mapping
 from kriss.documents.registry import detect_format
 from kriss.documents.sources import find_files
 from kriss.errors import InputError, Place
-from kriss.files import BadRows, read_lines
+from kriss.files import BadRows, Where, read_lines
 from kriss.mine.config import MineConfig
 from kriss.mine.merge import merge_samples, superseded
 from kriss.mine.names import write_names
@@ -47,28 +48,31 @@ class MineReport:
 
 
 def mine(
-    config: MineConfig,
-    ontology: Ontology,
-    sources: Sequence[Path | str],
-    out: Path,
+    ontology: Ontology | Where,
+    text: Where | Sequence[Where],
+    out: Where,
+    config: MineConfig | None = None,
     *,
-    exclude: Path | None = None,
+    exclude: Where | None = None,
     workers: int = 1,
     engine: Engine | None = None,
     skip_bad_files: bool = False,
     force: bool = False,
     shard_bytes: int | None = None,
     progress: Progress = lambda event: None,
+    **settings: Any,  # noqa: ANN401 - the fields of MineConfig
 ) -> MineReport:
-    """Find the names of `ontology` in the text of `sources`, and write a sample of the mentions to `out`.
+    """Find the names of an ontology in text, and write a sample of the mentions to the folder `out`.
 
     The result depends on the settings, the ontology and the text alone. A run that was interrupted
     goes on where it stopped when it is started again with the same of these. A file larger than
     `shard_bytes` is cut; unless it is given, as far as it takes to keep the workers busy.
     """
+    config = changed(config or MineConfig(), settings, "kriss.mine")
+    ontology, out, exclude = Ontology.load(ontology), Path(out), Path(exclude) if exclude else None
     engine = engine or Local(workers)
     check_target(out, "mentions", force=force)
-    files = find_files(sources)
+    files = find_files(text)
     inputs = describe_inputs([*files, *([exclude] if exclude else [])])
     job_inputs = {
         "config": to_mapping(config),
@@ -79,7 +83,7 @@ def mine(
     }
     excluded = frozenset(_read_ids(exclude)) if exclude else frozenset[str]()
     work = Work.open(out.parent / f".{out.name}.mining", job_inputs)
-    names = work.once("names", lambda folder: write_names(ontology.names_table(), config, folder))
+    names = work.once("names", partial(write_names, ontology.names_table(), config))
     job = Mining(config, names, excluded, skip_bad_files)
     shards = _mined(_shards(work, files, shard_bytes or fair_share(files, engine)), job, work, engine, progress)
     folders = [work.folder / shard.name for shard in shards]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from kriss.artifacts import Artifact, open_artifact
 from kriss.errors import ConfigError, UnknownEntityError
+from kriss.files import Where
 from kriss.ontology.arrowfile import ArrowFile, KeyIndex
 from kriss.ontology.subsets import chosen_values
 from kriss.records import Entity
@@ -50,9 +50,9 @@ class Ontology:
         self._old, self._successor = self._retired.strings("id"), self._retired.numbers("entity")
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Ontology:
-        """Open the ontology in a folder written by `kriss ontology build`."""
-        return cls(open_artifact(Path(path), "ontology"))
+    def load(cls, path: Ontology | Where) -> Ontology:
+        """Open the ontology in a folder written by `kriss ontology build`; one that is open is returned."""
+        return path if isinstance(path, Ontology) else cls(open_artifact(Path(path), "ontology"))
 
     def __reduce__(self) -> tuple[object, ...]:
         return (Ontology, (self.artifact, self._keep))

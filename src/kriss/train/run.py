@@ -12,12 +12,14 @@ from typing import Any
 import torch
 
 from kriss.artifacts import check_target, open_artifact
+from kriss.config import changed
 from kriss.encoder.model import Encoder
 from kriss.errors import ConfigError
+from kriss.files import Where
 from kriss.ontology import Ontology
 from kriss.train import checkpoint
 from kriss.train.batches import Sampler, TokenizedBatch
-from kriss.train.config import TrainConfig
+from kriss.train.config import MINI, TrainConfig
 from kriss.train.dev import DevSet
 from kriss.train.examples import TrainingSet
 from kriss.train.gradients import backward
@@ -40,20 +42,23 @@ class TrainReport:
 
 
 def train(
-    config: TrainConfig,
-    ontology: Ontology,
-    mentions: Path,
-    out: Path,
+    ontology: Ontology | Where,
+    mentions: Where,
+    out: Where,
+    config: TrainConfig = MINI,
     *,
     resume: bool = False,
     force: bool = False,
     progress: Progress = lambda event: None,
+    **settings: Any,  # noqa: ANN401 - the fields of TrainConfig
 ) -> TrainReport | None:
     """Train an encoder on mined mentions and write it to `out`.
 
     Under torchrun every process calls this with the same arguments; the first one writes, tells of
     its progress and returns a report, the others return None.
     """
+    config = changed(config, settings, "kriss.train")
+    ontology, mentions, out = Ontology.load(ontology), Path(mentions), Path(out)
     check_target(out, "encoder", force=force)
     processes, work = join_processes(), checkpoint.folder_of(out)
     is_first = processes.is_main_process
