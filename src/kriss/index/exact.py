@@ -26,8 +26,9 @@ _GROUP = 256
 """Queries that one pass over the vectors serves, at most."""
 _CANDIDATES = 1 << 21
 """Candidates that such a group may have, about: fewer queries share a pass if each wants many rows."""
-_SAMPLE = 4096
-"""Vectors by which a pass guesses how high the best k of a query score."""
+_SAMPLE, _RANK = 1024, 4
+"""Vectors by which a pass guesses how high the best k of a query score, and which of their scores at least it takes:
+the best ones say little."""
 _GUESS, _MARGIN, _LOWER = 3, 32, 8
 """So many times k + margin rows should score above the guess; how many times more, where it was too high."""
 _SPARSE = 0.25
@@ -68,6 +69,12 @@ class Matrix:
             if isinstance(self._scattered, mmap.mmap) and self._values.nbytes > _HELD:
                 self._scattered.madvise(mmap.MADV_DONTNEED)
         return found
+
+    def every(self, step: int, rows: Rows | None = None) -> Vectors:
+        """Return one of so many vectors, of some rows or of all."""
+        if rows is None and self._scattered is None:
+            return self._values[::step]
+        return self.read((np.arange(self.count) if rows is None else rows)[::step])
 
     def blocks(self, rows: Rows | None = None) -> Iterator[tuple[Rows, Vectors]]:
         """Yield some rows, or all, with their vectors, a block at a time."""
@@ -136,11 +143,11 @@ def _above_a_guess(
     """
     kept = None if keep is None else np.flatnonzero(keep)
     available = matrix.count if kept is None else len(kept)
-    sample = np.arange(0, available, max(1, available // _SAMPLE))
-    rank = -(-above * (k + _MARGIN) * len(sample) // available)
+    sample = matrix.every(max(1, available // _SAMPLE), kept)
+    rank = max(_RANK, -(-above * (k + _MARGIN) * len(sample) // available))
     guesses = np.full(len(queries), -np.inf, dtype=np.float32)
     if rank < len(sample):
-        rough = _rough(queries, matrix.read(sample if kept is None else kept[sample]))
+        rough = _rough(queries, sample)
         guesses = np.partition(rough, -rank, axis=1)[:, -rank]
     whose, scores, rows = [], [], []
     sparse = kept if kept is not None and available < _SPARSE * matrix.count else None

@@ -1,8 +1,8 @@
 """An ivf index: vectors sorted into lists by direction, as codes of two bits a dimension (RaBitQ).
 
-It names candidates, more than are wanted, which are then scored exactly. FAISS is asked for one query at a time: its
-scan of the lists takes them one by one anyway, and so nothing goes through BLAS, whose answer would depend on how many
-are asked together.
+It names candidates, more than are wanted, which are then scored exactly. FAISS is asked for few queries at a time: its
+scan of the lists takes them one by one anyway, and the answer of a matrix product would depend on how many are asked
+together.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kriss.errors import DamagedError
-from kriss.index.exact import Mask, Matrix, Rows, Vectors, blank, products
+from kriss.index.exact import Mask, Matrix, Rows, Vectors, blank
 
 faiss: Any = _faiss  # the types that it comes with lack, or have wrong, most of what is used here
 
@@ -39,6 +39,8 @@ _POINTS, _ROUNDS = 40, 10
 """Vectors per list that k-means learns from, and its iterations."""
 _ONE_LIST = 1000
 """Below so many vectors, more lists than one save nothing."""
+_AT_ONCE = 16
+"""Queries in one call of FAISS; from 20 on it would find their lists by a matrix product."""
 _QUERY_BITS = 4
 """To how many bits a query is rounded while lists are scanned; eight find no more and take a third longer."""
 
@@ -104,18 +106,19 @@ class Lists:
         ):
             raise DamagedError(f"{file} is not an index of {shape[0]} vectors of width {shape[1]}; build it again")
         self._lists = faiss.downcast_index(self._read.index)
-        rotation = faiss.downcast_VectorTransform(self._read.chain.at(0))
-        self._rotation: Vectors = faiss.vector_to_array(rotation.A).reshape(shape[1], shape[1])
+        self._rotation = faiss.downcast_VectorTransform(self._read.chain.at(0))
 
     def find(self, queries: Vectors, fetch: int, keep: Mask | None = None) -> Rows:
         """Return the rows of `fetch` candidates for each query; -1 stands where there are fewer."""
         chosen = None if keep is None else faiss.IDSelectorBitmap(np.packbits(keep, bitorder="little"))
         _, rows = blank(len(queries), fetch)
-        for at, query in enumerate(queries):
-            turned = products(self._rotation, query)[None]
-            probes = self._probes if keep is None else self._probes_for(turned, keep)
-            params = faiss.IVFRaBitQSearchParameters(nprobe=probes, qb=_QUERY_BITS, sel=chosen)
-            _, rows[at : at + 1] = self._lists.search(turned, fetch, params=params)
+        params = faiss.IVFRaBitQSearchParameters(nprobe=self._probes, qb=_QUERY_BITS, sel=chosen)
+        size = _AT_ONCE if keep is None else 1
+        for at in range(0, len(queries), size):
+            turned = np.vstack([self._rotation.apply(query[None]) for query in queries[at : at + size]])
+            if keep is not None:
+                params.nprobe = self._probes_for(turned, keep)
+            _, rows[at : at + size] = self._lists.search(turned, fetch, params=params)
         return self._sound(rows)
 
     def _probes_for(self, query: Vectors, keep: Mask) -> int:
