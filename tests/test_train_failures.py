@@ -283,8 +283,11 @@ FULL = [
 ]
 
 
-@pytest.mark.parametrize("error", FULL, ids=["OSError", "SafetensorError"])
-@pytest.mark.parametrize("failing", [1, 2, 3, 4], ids=["best", "weights", "optimizer", "second checkpoint"])
+@pytest.mark.parametrize(
+    ("failing", "error"),
+    list(enumerate(FULL * 2, start=1)),
+    ids=["best", "weights", "optimizer", "second checkpoint"],
+)
 def test_a_full_disk(
     config: TrainConfig,
     tmp_path: Path,
@@ -313,9 +316,8 @@ def test_a_full_disk(
         assert left == ["best.safetensors", "log.jsonl", "step-00000002"]
 
 
-@pytest.mark.parametrize("error", FULL, ids=["OSError", "SafetensorError"])
 def test_a_disk_that_is_full_at_the_end(
-    config: TrainConfig, tmp_path: Path, train_fails: Fails, monkeypatch: pytest.MonkeyPatch, error: Exception
+    config: TrainConfig, tmp_path: Path, train_fails: Fails, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was trained is not lost: --resume writes it."""
     out = tmp_path / "out"
@@ -323,7 +325,7 @@ def test_a_disk_that_is_full_at_the_end(
 
     def save(self: Encoder, folder: Path) -> None:
         (folder / "model.safetensors").write_bytes(b"half")
-        raise error
+        raise FULL[1]
 
     with monkeypatch.context() as patch:
         patch.setattr(Encoder, "save", save)
@@ -338,8 +340,7 @@ def test_a_disk_that_is_full_at_the_end(
     assert weights(out) == weights(tmp_path / "unbroken")
 
 
-@pytest.mark.parametrize("package", ["torch", "transformers", "accelerate", "matplotlib"])
-@pytest.mark.parametrize("command", ["run", "score"])
+@pytest.mark.parametrize(("package", "command"), [("torch", "run"), ("accelerate", "score"), ("matplotlib", "run")])
 def test_a_missing_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], package: str, command: str
 ) -> None:
@@ -358,26 +359,14 @@ def test_a_missing_extra(
     ("setting", "message"),
     [
         ("draw=very", "kriss train: 'draw' must be one of entities, names, not 'very'"),
-        *((f"{key}=0", f"'{key}' must be more than 0, not 0") for key in ("mentions_per_entity", "chunk")),
-        *(
-            (f"{key}=-1", f"'{key}' must be more than 0, not -1")
-            for key in ("dev_queries", "dev_entities", "dev_every")
-        ),
-        *((f"{key}=-1", f"'{key}' must be more than 0, not -1.0") for key in ("tau", "pi", "clip", "learning_rate")),
-        ("save_every=0", "'save_every' must be more than 0, not 0"),
-        *((f"{key}=1.5", f"'{key}' is a number from 0 to 1, not 1.5") for key in ("p_mask", "p_replace", "p_bare")),
-        *((f"{key}=-0.5", f"'{key}' is a number from 0 to 1, not -0.5") for key in ("name_only", "held_out", "warmup")),
-        ("dropout=2", "'dropout' is a number from 0 to 1, not 2.0"),
+        ("chunk=0", "'chunk' must be more than 0, not 0"),
+        ("tau=-1", "'tau' must be more than 0, not -1.0"),
+        ("p_bare=1.5", "'p_bare' is a number from 0 to 1, not 1.5"),
         ("p_mask=0.9", "'p_mask' and 'p_replace' are at most 1 together"),
         ("batch=7", "'batch' is 2N, an even number of at least 4 mentions, not 7"),
         ("batch=2", "'batch' is 2N, an even number of at least 4 mentions, not 2"),
-        ("alpha=-1", "'alpha' must be at least 0, not -1.0"),
-        ("steps=-1", "'steps' must be at least 0, not -1"),
         ("name_only=1", "'name_only' leaves no entity with mentions; take less than 1"),
-        ("tau=nan", "'tau' must be a number, not nan"),
-        ("alpha=nan", "'alpha' must be a number, not nan"),
         ("epochs=inf", "'epochs' must be a number, not inf"),
-        ("weight_decay=-0.1", "'weight_decay' must be at least 0, not -0.1"),
         ("seed=-1", "'seed' is a number from 0 to 4294967295, not -1"),
         ("window=3", "a window of 3 tokens has no room for a mention"),
         ("window=1000", "' reads at most 128 tokens, and a sequence may have"),
