@@ -16,17 +16,24 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kriss.config import parse_settings
 from kriss.documents.read import gold
 from kriss.documents.table import PREDICTIONS
 from kriss.documents.write import output, write_links
+from kriss.encoder.session import OnnxEncoder
 from kriss.errors import ConfigError, KrissError
 from kriss.link.documents import link_documents
 from kriss.link.linker import Linker
+from kriss.records import Excerpt
 
 _WEIGHT = "weight."
 _DOCUMENTS = 16
-"""Documents that all variants link before the next: few enough for the linker to remember their vectors."""
+"""Documents that all variants link before the next."""
+_KEPT = 1 << 14
+"""Mentions whose vectors are kept: more than so many documents have."""
 
 
 def variant(text: str) -> tuple[str, dict[str, Any]]:
@@ -43,9 +50,26 @@ def variant(text: str) -> tuple[str, dict[str, Any]]:
     return name, settings | ({"weights": weights} if weights else {})
 
 
+def keep_vectors(encoder: OnnxEncoder) -> None:
+    """Let an encoder keep the vectors of the mentions that it met last, for the next variant."""
+    encode, kept = encoder.mentions, dict[Excerpt, NDArray[np.float32]]()
+
+    def encoded(mentions: Sequence[Excerpt]) -> NDArray[np.float32]:
+        new = [one for one in dict.fromkeys(mentions) if one not in kept]
+        vectors = encode(new)
+        kept.update(zip(new, vectors, strict=True))
+        found = np.stack([kept[one] for one in mentions]) if mentions else vectors
+        while len(kept) > _KEPT:
+            del kept[next(iter(kept))]
+        return found
+
+    encoder.mentions = encoded  # type: ignore[method-assign]
+
+
 def link(folder: Path, source: str, out: Path, variants: dict[str, dict[str, Any]], top: int) -> None:
     """Link all documents in all ways."""
     linker = Linker.load(folder)
+    keep_vectors(linker.encoder)
     asked = {name: linker.with_options(**options) for name, options in variants.items()}
     documents = gold(source, None)
     with ExitStack() as files:

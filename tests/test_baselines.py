@@ -281,7 +281,7 @@ def test_sapbert_learns_and_is_an_encoder(tiny_model: Path, tmp_path: Path, caps
     cosines = []
     shape = EncoderConfig(window=27, pooling="mean", normalize=True)
     for one in (Encoder.from_pretrained(str(tiny_model), shape), Encoder.load(tmp_path / "one")):
-        vectors = one.vectors(one.mention, name_sequences(one.windows, pairs.names, marked=False), 64)
+        vectors = one.mention.vectors(name_sequences(one.windows, pairs.names, marked=False))
         a, b = vectors[pairs.pairs[:, 0]], vectors[pairs.pairs[:, 1]]
         cosines.append(float((a * b).sum(axis=1).mean() - (a * np.roll(b, 60, axis=0)).sum(axis=1).mean()))
     assert cosines[1] > cosines[0]
@@ -336,11 +336,9 @@ class Reader:
         self.config = SimpleNamespace(shown=shown)
         self.read: list[list[str]] = []
 
-    def __call__(self, mentions: Any, options: Any) -> list[str]:
+    def scores(self, mentions: Any, options: Any) -> Any:
         self.read += [[option.entity.id for option in some] for some in options]
-        return [one for some in self.read for one in some]
-
-    def scores(self, ids: list[str]) -> Any:
+        ids = [one for some in self.read for one in some]
         return np.array([sorted(ids).index(one) for one in ids], dtype=np.float32)
 
 

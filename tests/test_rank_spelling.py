@@ -33,7 +33,7 @@ def table(names: Names) -> pa.Table:
 
 def opened(folder: Path, names: Names) -> Spelling:
     build(folder, table(names))
-    return Spelling.open(folder)
+    return Spelling(folder)
 
 
 def grams(text: str) -> set[str]:
@@ -109,7 +109,7 @@ def test_odd_mentions_are_like_nothing_and_break_nothing(tmp_path: Path, surface
 
 def test_no_names_at_all(tmp_path: Path) -> None:
     assert build(tmp_path, table([])) == {"names": 0, "grams": 0}
-    assert Spelling.open(tmp_path).likeness("ms").of(np.array([0])).tolist() == [0]
+    assert Spelling(tmp_path).likeness("ms").of(np.array([0])).tolist() == [0]
 
 
 def test_the_same_names_give_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,10 +139,10 @@ def test_damage_is_seen(tmp_path: Path, name: str) -> None:
     for damaged in (b"", whole[:50], whole[:-4], b"\0" * len(whole), whole.replace(b"<", b">", 1)):
         (tmp_path / name).write_bytes(damaged)
         with pytest.raises(DamagedError, match="build it again"):
-            Spelling.open(tmp_path)
+            Spelling(tmp_path)
     (tmp_path / name).unlink()
     with pytest.raises(DamagedError, match="missing"):
-        Spelling.open(tmp_path)
+        Spelling(tmp_path)
 
 
 def test_files_of_two_builds_do_not_mix(tmp_path: Path) -> None:
@@ -150,4 +150,4 @@ def test_files_of_two_builds_do_not_mix(tmp_path: Path) -> None:
     opened(tmp_path / "b", made_up_names(61, 6))
     (tmp_path / "a" / "grams.npy").replace(tmp_path / "b" / "grams.npy")
     with pytest.raises(DamagedError, match="belong together"):
-        Spelling.open(tmp_path / "b")
+        Spelling(tmp_path / "b")

@@ -156,8 +156,7 @@ def test_remembered_names_have_the_encoders_vectors(tiny_encoder: Path) -> None:
             asked.extend(mentions)
             return encoder.mentions(mentions)
 
-    in_context = [query for query in dict.fromkeys(QUERIES) if query.left or query.right]
-    remembering = Remembering(Counting(), most=2, most_in_context=len(in_context))
+    remembering = Remembering(Counting(), most=2)
     names = [Excerpt.bare(name) for name in ("cold", "fever", "pain", "cold")]
     for mentions in (names, [*names, *QUERIES], names[:1] * 3, []):
         found, expected = remembering.mentions(mentions), encoder.mentions(mentions)
@@ -165,7 +164,3 @@ def test_remembered_names_have_the_encoders_vectors(tiny_encoder: Path) -> None:
     asked.clear()
     remembering.mentions(names[:1])  # the last that was met
     assert not asked
-    long = Excerpt("x" * 5000, "cold", "")
-    for mentions in ([*QUERIES, long], [long]):
-        np.testing.assert_array_equal(remembering.mentions(mentions), encoder.mentions(mentions))
-    assert asked == [long, long]  # in context too, but for what stands in a long text

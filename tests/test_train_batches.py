@@ -336,8 +336,6 @@ def test_the_size_of_the_dev_set_is_as_asked(tiny_model: Path) -> None:
     assert len(small.rows) == 12
     assert sorted(set(small.owners.tolist())) == list(range(12))
     assert max(Counter(small.owners.tolist()).values()) == 2
-    same = DevSet(examples, world().mentions, config, queries=5, entities=12)
-    assert same.queries == small.queries
 
 
 def test_the_best_step_is_chosen_by_the_mean_over_the_kinds(dev: DevSet) -> None:

@@ -71,7 +71,7 @@ def _reordered(
     options = [
         [Option(ontology.at(row), Excerpt.bare(ontology.name_at(row))) for row, _ in listed[:_READ]] for listed in found
     ]
-    scores = iter(cross.scores(cross.pairs(excerpts, options)).tolist())
+    scores = iter(cross.scores(excerpts, options).tolist())
     ordered = []
     for listed in found:
         first = sorted(((row, next(scores)) for row, _ in listed[:_READ]), key=lambda one: -one[1])

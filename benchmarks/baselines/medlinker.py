@@ -88,7 +88,7 @@ def link_medlinker(
     asked = queries(documents, abbreviations=abbreviations)
     with TemporaryDirectory(prefix="kriss-") as folder:
         build(Path(folder), ontology.names_table())
-        spelling = Spelling.open(Path(folder))
+        spelling = Spelling(Path(folder))
         alike = {surface: _alike(spelling, ontology, surface) for surface in {query.excerpt.surface for query in asked}}
     for first in range(0, len(asked), _BLOCK):
         part = asked[first : first + _BLOCK]

@@ -58,7 +58,7 @@ def export_onnx(encoder: Encoder, folder: Path, *, int8: bool) -> dict[str, Any]
         "mention": [sequences["mention"], bare],
         "references": [sequences["references"]],
     }
-    expected = {part: encoder.vectors(towers[part], sequences[part], _SIZE) for part in PARTS}
+    expected = {part: towers[part].vectors(sequences[part], _SIZE) for part in PARTS}
     facts: dict[str, Any] = {}
     precisions: tuple[Precision, ...] = ("fp32", "int8") if int8 else ("fp32",)
     for precision in precisions:

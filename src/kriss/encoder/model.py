@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from kriss.encoder.config import REFERENCES, SETTINGS, TOKENIZER, EncoderConfig, read_settings, write_settings
-from kriss.encoder.pretrained import locate, read_model, read_tokenizer, special_tokens
+from kriss.encoder.pretrained import locate, read_model, read_tokenizer, save_model, save_tokenizer, special_tokens
 from kriss.encoder.windows import Batch, Sequences, Windows, read_fast_tokenizer
 from kriss.records import Entity, Excerpt
 
@@ -51,6 +51,16 @@ class Tower(torch.nn.Module):
         ids, mask, pool = (torch.from_numpy(array).to(self.device) for array in (batch.ids, batch.mask, batch.pool))
         vectors: Tensor = self(ids, mask, pool)
         return vectors
+
+    def vectors(self, sequences: Sequences, size: int = 64) -> NDArray[np.float32]:
+        """Return the vectors of sequences in their order, without gradients or dropout."""
+        training = self.training
+        self.eval()
+        try:
+            with torch.inference_mode():
+                return sequences.encode(lambda batch: self.run(batch).float().cpu().numpy(), size)
+        finally:
+            self.train(training)
 
 
 class Encoder(torch.nn.Module):
@@ -88,34 +98,19 @@ class Encoder(torch.nn.Module):
 
     def save(self, folder: Path) -> None:
         """Write the encoder so that kriss, transformers and sentence-transformers can read it."""
-        folder.mkdir(parents=True, exist_ok=True)
         for tower, where in ((self.mention, folder), (self.reference, folder / REFERENCES)):
-            tower.backbone.save_pretrained(where)
-            mode = (where / "config.json").stat().st_mode
-            (where / "model.safetensors").chmod(mode)  # safetensors lets nobody but the owner read
-        self._tokenizer.backend_tokenizer.encode_special_tokens = False  # that is kriss's own wish
-        self._tokenizer.save_pretrained(folder)
-        self._tokenizer.backend_tokenizer.encode_special_tokens = True
+            save_model(tower.backbone, where)
+        save_tokenizer(self._tokenizer, folder)
         write_settings(folder / SETTINGS, self.windows.tokens, self.config)
         _write_modules(folder, self.config, int(self.mention.backbone.config.hidden_size))
 
     def mentions(self, mentions: Sequence[Excerpt], size: int = 64) -> NDArray[np.float32]:
         """Return c for each mention."""
-        return self.vectors(self.mention, self.windows.mentions(mentions), size)
+        return self.mention.vectors(self.windows.mentions(mentions), size)
 
     def references(self, entities: Sequence[Entity], size: int = 64) -> NDArray[np.float32]:
         """Return r for each entity."""
-        return self.vectors(self.reference, self.windows.references(entities), size)
-
-    def vectors(self, tower: Tower, sequences: Sequences, size: int) -> NDArray[np.float32]:
-        """Return the vectors that one of the two Transformers gives, without gradients or dropout."""
-        training = tower.training
-        tower.eval()
-        try:
-            with torch.inference_mode():
-                return sequences.encode(lambda batch: tower.run(batch).float().cpu().numpy(), size)
-        finally:
-            tower.train(training)
+        return self.reference.vectors(self.windows.references(entities), size)
 
 
 def _tower(where: str, model: str, tokenizer: Any, config: EncoderConfig, dropout: float | None) -> Tower:  # noqa: ANN401

@@ -101,6 +101,19 @@ def read_model(
     return found
 
 
+def save_model(model: Any, folder: Path) -> None:  # noqa: ANN401
+    """Write a Transformer as transformers does, for all to read: safetensors lets nobody but the owner."""
+    model.save_pretrained(folder)
+    (folder / "model.safetensors").chmod((folder / "config.json").stat().st_mode)
+
+
+def save_tokenizer(tokenizer: Any, folder: Path) -> None:  # noqa: ANN401
+    """Write a tokenizer for others, to whom special tokens in a text are special: that they are not is our own wish."""
+    tokenizer.backend_tokenizer.encode_special_tokens = False
+    tokenizer.save_pretrained(folder)
+    tokenizer.backend_tokenizer.encode_special_tokens = True
+
+
 def _markers(tokenizer: Any) -> tuple[str, str]:  # noqa: ANN401
     vocabulary = tokenizer.get_vocab()
     return next((pair for pair in KNOWN_MARKERS if set(pair) <= vocabulary.keys()), (START, END))

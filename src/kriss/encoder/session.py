@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from kriss.encoder.config import SETTINGS, TOKENIZER, EncoderConfig, PairConfig, Precision, read_settings
 from kriss.encoder.pairs import SETTINGS as RERANKER
-from kriss.encoder.pairs import Pairs
+from kriss.encoder.pairs import Option, Pairs
 from kriss.encoder.windows import Batch, Sequences, Windows, read_fast_tokenizer
 from kriss.errors import ArtifactError, ConfigError, DamagedError
 from kriss.records import Entity, Excerpt
@@ -125,10 +125,12 @@ class OnnxCrossEncoder:
     """A re-ranker: a score for each pair of a mention and a candidate. It may be called from several threads.
 
     cross = OnnxCrossEncoder(folder, precision="int8", threads=2)
-    scores = cross.scores(cross.pairs([mention], [options]))      # numpy, one score an option
+    scores = cross.scores([mention], [options])      # numpy, one score an option
     """
 
-    def __init__(self, folder: Path, precision: Precision, threads: int = 0) -> None:
+    def __init__(self, folder: Path, precision: Precision, candidates: int = 0, threads: int = 0) -> None:
+        self.candidates = candidates
+        """How many of each mention a linker lets it read."""
         advice = "train the re-ranker again"
         tokens, config = read_settings(folder / RERANKER, PairConfig, advice)
         file = cross_file(folder, precision)
@@ -138,8 +140,9 @@ class OnnxCrossEncoder:
         self._run = open_graph(file, threads=1, advice=advice)
         self._workers = Workers(threads)
 
-    def scores(self, pairs: Sequences) -> NDArray[np.float32]:
-        """Return the scores of pairs in their order."""
+    def scores(self, mentions: Sequence[Excerpt], options: Sequence[Sequence[Option]]) -> NDArray[np.float32]:
+        """Return a score for each option of each mention, those of the first mention first."""
+        pairs = self.pairs(mentions, options)
         return pairs.encode(self._run, _SIZE, padded=False, workers=self._workers.pool).reshape(len(pairs))
 
 

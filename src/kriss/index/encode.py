@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,21 +22,13 @@ from kriss.encoder.session import OnnxEncoder
 from kriss.errors import DamagedError
 from kriss.index.prototypes import Prototypes
 from kriss.ontology import Ontology
-from kriss.records import Entity, Excerpt
+
+if TYPE_CHECKING:
+    from kriss.encoder.model import Encoder
 
 BLOCK = 2048
 Part = Literal["vectors", "references"]
 Progress = Callable[[dict[str, Any]], None]
-
-
-class Encodes(Protocol):
-    """Whatever turns mentions and entities into vectors."""
-
-    def mentions(self, mentions: list[Excerpt], /) -> NDArray[np.float32]:
-        """Return c for each mention."""
-
-    def references(self, entities: list[Entity], /) -> NDArray[np.float32]:
-        """Return r for each entity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +84,7 @@ class Encoding:
 
         return encode
 
-    def _encoder(self) -> Encodes:
+    def _encoder(self) -> OnnxEncoder | Encoder:
         if self.backend == "onnx":
             return OnnxEncoder.load(self.encoder, self.precision, self.threads)
         import torch

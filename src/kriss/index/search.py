@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,11 +34,12 @@ def search_entities(
     queries: NDArray[np.float32],
     top: int,
     keep: NDArray[np.bool_] | None = None,
+    shown: Callable[[int, NDArray[np.int64]], NDArray[np.bool_]] | None = None,
 ) -> list[Found]:
     """Return the `top` entities for each query; `owners` are the entities of the index's rows.
 
-    An entity may own many of the best prototypes, so the search is widened for those queries whose
-    first prototypes belong to too few entities.
+    `keep` are the rows that may be found, `shown` which of some rows a query may see. An entity may own many of the
+    best prototypes, so the search is widened for those queries whose first prototypes belong to too few entities.
     """
     found: list[Found | None] = [None] * len(queries)
     waiting = np.arange(len(queries))
@@ -45,9 +47,10 @@ def search_entities(
     while len(waiting):
         scores, rows = index.search(queries[waiting], count, keep)
         for place, row_scores, row_rows in zip(waiting.tolist(), scores, rows, strict=True):
-            real = row_rows >= 0
-            best = first_of_each(row_scores[real], owners[row_rows[real]].astype(np.int64), row_rows[real], top)
-            if len(best.entities) >= top or count >= len(index) or not real.all():
+            real = row_rows[row_rows >= 0]
+            seen = shown(place, real) if shown else np.ones(len(real), dtype=bool)
+            best = first_of_each(row_scores[: len(real)][seen], owners[real[seen]].astype(np.int64), real[seen], top)
+            if len(best.entities) >= top or count >= len(index) or len(real) < count:
                 found[place] = best
         waiting = np.array([place for place in waiting.tolist() if found[place] is None], dtype=np.int64)
         count = min(len(index), count * _GROWTH)

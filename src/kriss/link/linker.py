@@ -180,7 +180,7 @@ class Linker:
         long = self._short_forms.get(mention.surface, "") if self.config.short_forms else ""
         if long and self.config.mode != "self-supervised":
             places = learned.spelled_as(mention.surface)
-            return "" if len(places) and self.ranking.allowed(learned)[places].any() else long
+            return "" if len(places) and self.ranking.finder(learned).allowed()[places].any() else long
         return long
 
     def _linked(self, batch: _Batch, top: int) -> list[Link]:

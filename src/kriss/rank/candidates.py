@@ -126,23 +126,10 @@ class Finder:
 
     def _indexed(self, queries: Queries, vectors: Floats, depth: int) -> list[Found]:
         """Return the best entities of the index for each query, by prototypes that are not hidden from it."""
-        index, prototypes = self.parts.index, self.parts.prototypes
-        keep = None if self.scope.rows is None else self.scope.rows[prototypes.entity]
-        if not queries.hidden:
-            return search_entities(index, prototypes.entity, vectors, depth, keep)
-        found = []
-        wide = index.search(vectors, min(len(index), 8 * depth), keep)
-        for place, (scores, rows) in enumerate(zip(*wide, strict=True)):
-            hidden = queries.hides(place)
-            while True:
-                shown = self._shown(rows, hidden)
-                some = first_of_each(scores[shown], prototypes.entity[rows[shown]].astype(np.int64), rows[shown], depth)
-                if len(some.entities) == depth or len(rows) == len(index) or (rows < 0).any():
-                    break
-                wider = index.search(vectors[place : place + 1], min(len(index), 4 * len(rows)), keep)
-                scores, rows = wider[0][0], wider[1][0]
-            found.append(some)
-        return found
+        owners = self.parts.prototypes.entity
+        keep = None if self.scope.rows is None else self.scope.rows[owners]
+        shown = (lambda place, rows: self._shown(rows, queries.hides(place))) if queries.hidden else None
+        return search_entities(self.parts.index, owners, vectors, depth, keep, shown)
 
     def best_of(self, entity: int, query: Floats, hidden: Hidden) -> Found:
         """Return an entity by its best prototype that is not hidden; nothing if there is none."""
@@ -155,11 +142,9 @@ class Finder:
 
     def _shown(self, rows: Ints, hidden: Hidden) -> NDArray[np.bool_]:
         if not hidden:
-            return rows >= 0
+            return np.ones(len(rows), dtype=bool)
         surface, document = self.parts.prototypes.surface, self.parts.prototypes.document
-        return np.array(
-            [row >= 0 and not hidden.hides(surface(row), document(row)) for row in rows.tolist()], dtype=bool
-        )
+        return np.array([not hidden.hides(surface(row), document(row)) for row in rows.tolist()], dtype=bool)
 
     def _raised(self, found: Found, times: float = 1.0) -> Found:
         """Return entities that learned examples found, with the scores and rows that these have here."""

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from kriss.encoder.session import OnnxCrossEncoder
 from kriss.names import folded
 from kriss.rank.candidates import DEPTH, Candidates, Finder
-from kriss.rank.features import Asked, Floats, ReadsPairs, columns, match, weight_of
+from kriss.rank.features import Asked, Floats, columns, match, weight_of
 from kriss.rank.majority import Spoken
 from kriss.rank.mode import Mode
 from kriss.rank.parts import Parts, Scope
@@ -54,7 +55,7 @@ class Ranking:
     mode: Mode = "lazy"
     shared_names: bool = True
     """Whether hierarchy and context decide between entities that share the name that was found."""
-    reranker: ReadsPairs | None = None
+    reranker: OnnxCrossEncoder | None = None
 
     @property
     def context(self) -> float:
@@ -74,10 +75,6 @@ class Ranking:
         candidates = finder(queries, vectors, max(top, DEPTH))
         likeness = [self.parts.spelling.likeness(queries.surface(place)) for place in range(len(queries))]
         return Asked(queries, vectors, finder, likeness, self.reranker), candidates
-
-    def allowed(self, learned: Snapshot) -> NDArray[np.bool_]:
-        """Tell which learned examples stand and are of entities that may be linked to."""
-        return self.finder(learned).allowed()
 
     def finder(self, learned: Snapshot = NONE) -> Finder:
         """Return what finds candidates in this way."""

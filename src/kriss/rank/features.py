@@ -9,15 +9,16 @@ weighted sum of the earlier ones in `candidates.sums`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kriss.encoder.pairs import Option
+from kriss.encoder.session import OnnxCrossEncoder
 from kriss.names import folded, name_key
 from kriss.rank.candidates import SAME_SPELLING, Candidates, Finder
 from kriss.rank.queries import Queries
@@ -27,17 +28,6 @@ from kriss.records import Entity, Excerpt
 Floats = NDArray[np.float64]
 _ALIKE = 0.999
 """Likeness in spelling of what is spelled the same."""
-
-
-class ReadsPairs(Protocol):
-    """A re-ranker: it reads a mention and a candidate together."""
-
-    @property
-    def candidates(self) -> int:
-        """How many of each mention it reads."""
-
-    def scores(self, excerpts: Sequence[Excerpt], options: Sequence[Sequence[Option]]) -> NDArray[np.float32]:
-        """Return a score for each option of each mention, those of the first mention first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +40,7 @@ class Asked:
     finder: Finder
     likeness: list[Likeness]
     """How names are spelled to the mention of each query."""
-    reranker: ReadsPairs | None = None
+    reranker: OnnxCrossEncoder | None = None
 
     def entity(self, number: int) -> Entity:
         """Return a candidate's entity, also one that was added."""

@@ -44,18 +44,13 @@ class Hierarchy:
         """Return how much each candidate is boosted by those below it, with a weight of 1.
 
         boost(x) = |s_1| sum_{y below x} exp( (s_y - s_1) / (0.07 |s_1|) ), where s_1 is the best score: so it does not
-        matter how long an encoder's vectors are. A negative number is an entity that is not in the ontology.
+        matter how long an encoder's vectors are. The best comes first; a negative number is an entity that is not in
+        the ontology.
         """
         gains = np.zeros(len(scores))
-        order = np.argsort(-scores, kind="stable")[: self.LOOKED_AT].tolist()
-        best = abs(float(scores[order[0]])) if order else 0.0
-        if not best:
-            return gains
-        places = {entities[place]: place for place in order}
-        for place in order:
-            if (entity := entities[place]) < 0:
-                continue
-            boost = best * np.exp((scores[place] - scores[order[0]]) / (_NEAR * best))
-            for other in self.above(entity).intersection(places):
-                gains[places[other]] += boost
+        if best := abs(float(scores[0])):
+            places = {entity: place for place, entity in enumerate(entities)}
+            for entity, boost in zip(entities, best * np.exp((scores - scores[0]) / (_NEAR * best)), strict=True):
+                for other in self.above(entity).intersection(places) if entity >= 0 else ():
+                    gains[places[other]] += boost
         return gains

@@ -52,7 +52,7 @@ class Parts:
                 f"{folder} has {len(index):,} vectors for {len(prototypes):,} prototypes; build it again"
             )
         references = _map_references(folder / REFERENCES, len(ontology), index.width)
-        spelling = Spelling.open(folder / SPELLING)
+        spelling = Spelling(folder / SPELLING)
         return cls(folder, ontology, prototypes, index, references, spelling, Hierarchy(ontology))
 
 

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from kriss.names import name_key
 from kriss.records import Excerpt, Mention
 
-_LONGEST = 4096
-"""Characters around a mention that is remembered: 2,048 of them are 8 MB of plain text."""
 Floats = NDArray[np.float32]
 key_of = lru_cache(maxsize=1 << 17)(name_key)
 """`name_key`, remembered: the same prototypes come up for query after query."""
@@ -108,42 +106,22 @@ class Queries:
 
 
 class Remembering:
-    """An encoder that keeps the vectors of what it met last.
+    """An encoder that keeps the vectors of the bare names that it met last: texts say the same name again and again."""
 
-    Bare names, for texts say the same name again and again; and mentions, which come again when a text is linked with
-    other options. Mentions in long texts are not kept, for their texts would be.
-    """
-
-    def __init__(self, encoder: EncodesMentions, most: int = 8192, most_in_context: int = 2048) -> None:
-        self._encoder = encoder
-        self._bare, self._in_context = _Lately(most), _Lately(most_in_context)
+    def __init__(self, encoder: EncodesMentions, most: int = 8192) -> None:
+        self._encoder, self._most = encoder, most
+        self._kept: dict[Excerpt, Floats] = {}
         self._lock = Lock()
 
     def mentions(self, mentions: Sequence[Excerpt], /) -> Floats:
         """Return c for each mention; a vector does not depend on when it was made."""
         with self._lock:
-            known = {one: vector for one in mentions if (vector := self._of(one).get(one)) is not None}
+            known = {one: self._kept[one] for one in mentions if one in self._kept}
         new = [mention for mention in dict.fromkeys(mentions) if mention not in known]
         encoded = self._encoder.mentions(new)
         found = known | dict(zip(new, encoded, strict=True))
         with self._lock:
-            for mention in new:
-                if len(mention.left) + len(mention.right) <= _LONGEST:
-                    self._of(mention).put(mention, found[mention].copy())
+            self._kept |= {one: found[one].copy() for one in new if not one.left and not one.right}
+            while len(self._kept) > self._most:
+                del self._kept[next(iter(self._kept))]
         return np.stack([found[mention] for mention in mentions]) if mentions else encoded
-
-    def _of(self, mention: Excerpt) -> _Lately:
-        return self._in_context if mention.left or mention.right else self._bare
-
-
-class _Lately(dict[Excerpt, Floats]):
-    """The vectors that were put in last."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self._most = most
-
-    def put(self, mention: Excerpt, vector: Floats) -> None:
-        self[mention] = vector
-        while len(self) > self._most:
-            del self[next(iter(self))]

@@ -7,37 +7,21 @@ is one feature among the others (`rank.features.cross`).
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from kriss.artifacts import Artifact, create, open_artifact
 from kriss.encoder.config import TOKENIZER, Precision
-from kriss.encoder.pairs import SETTINGS, Option
+from kriss.encoder.pairs import SETTINGS
 from kriss.encoder.session import OnnxCrossEncoder, cross_file
 from kriss.errors import ArtifactError, DamagedError
 from kriss.ontology import Ontology
 from kriss.rank.parts import ONTOLOGY, RERANKER, encoder_digest
 from kriss.rank.tune import FILE as WEIGHTS
 from kriss.rank.tune import Weights
-from kriss.records import Excerpt
 
 
-class CrossScorer:
-    """Scores candidates with a model that was exported into a folder."""
-
-    def __init__(self, folder: Path, precision: Precision, candidates: int, threads: int = 0) -> None:
-        self.candidates = candidates
-        self._cross = OnnxCrossEncoder(folder, precision, threads)
-
-    def scores(self, excerpts: Sequence[Excerpt], options: Sequence[Sequence[Option]]) -> NDArray[np.float32]:
-        """Return a score for each option of each mention, those of the first mention first."""
-        return self._cross.scores(self._cross.pairs(excerpts, options))
-
-
-class Reranker(CrossScorer):
+class Reranker(OnnxCrossEncoder):
     """Scores the candidates of the linker in whose folder it stands."""
 
     def __init__(self, folder: Path, made_for: Mapping[str, str], threads: int = 0) -> None:

@@ -6,7 +6,7 @@ often, weigh their idf, and names are unit vectors. The order of words does not 
 perfect match of "syndrome".
 
     build(Path("out/linker/spelling"), ontology.names_table())
-    spelling = Spelling.open(Path("out/linker/spelling"))
+    spelling = Spelling(Path("out/linker/spelling"))
     spelling.likeness("breast neoplasm").of(rows)        # of entities, by their likest names
     spelling.likeness("breast neoplasm").to("neoplasms") # of any text
 
@@ -164,11 +164,6 @@ class Spelling:
             or not all(_ascends(values) for values in (self.ends, self.known))
         ):
             raise DamagedError(f"the files in {folder} do not belong together; build it again")
-
-    @classmethod
-    def open(cls, folder: Path) -> Spelling:
-        """Open what `build` wrote into a folder."""
-        return cls(folder)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Spelling, (self.folder,)

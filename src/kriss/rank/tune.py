@@ -38,7 +38,7 @@ from kriss.rank.candidates import Candidates
 from kriss.rank.decide import Ranked, Ranking
 from kriss.rank.features import Asked, Feature
 from kriss.rank.probability import Logistic
-from kriss.rank.queries import NOTHING, EncodesMentions, Hidden, Queries, key_of
+from kriss.rank.queries import EncodesMentions, Hidden, Queries, key_of
 from kriss.records import Excerpt
 
 FILE = "weights.json"
@@ -93,16 +93,9 @@ class Case:
     entity: int
     document: str = ""
 
-    @property
-    def keys(self) -> frozenset[str]:
-        """What gives the answer away."""
-        return frozenset({key_of(self.excerpt.surface)})
-
     def hidden(self, slice: Slice) -> Hidden:
         """Return what may not speak for it in a slice."""
-        if slice == "known":
-            return Hidden(document=self.document) if self.document else NOTHING
-        return Hidden(self.keys, self.document)
+        return Hidden(frozenset({key_of(self.excerpt.surface)} if slice == "hidden" else ()), self.document)
 
 
 def dev_cases(file: pq.ParquetFile, ontology: Ontology, count: int, seed: int) -> list[Case]:
@@ -127,7 +120,13 @@ def name_cases(prototypes: Prototypes, count: int, seed: int) -> list[Case]:
 
 def usable(prototypes: Prototypes, cases: Sequence[Case]) -> list[Case]:
     """Return the cases that have an answer also where their spelling is hidden."""
-    return [case for case in cases if _has_other_names(prototypes, case)]
+
+    def has_another(case: Case) -> bool:
+        first, last = np.searchsorted(prototypes.entity, [case.entity, case.entity + 1]).tolist()
+        hidden = case.hidden("hidden")
+        return any(not hidden.hides(prototypes.surface(row), prototypes.document(row)) for row in range(first, last))
+
+    return [case for case in cases if has_another(case)]
 
 
 def tune(
@@ -209,10 +208,3 @@ class _Dev:
         for first in range(0, len(whole), _BATCH):
             own = np.s_[first : first + _BATCH]
             yield Queries(whole.excerpts[own], whole.bare[own], whole.context[own], (), hidden[own])
-
-
-def _has_other_names(prototypes: Prototypes, case: Case) -> bool:
-    """Whether an entity could be found by a prototype that is spelled otherwise, in another document."""
-    first, last = np.searchsorted(prototypes.entity, [case.entity, case.entity + 1]).tolist()
-    hidden = case.hidden("hidden")
-    return any(not hidden.hides(prototypes.surface(row), prototypes.document(row)) for row in range(first, last))

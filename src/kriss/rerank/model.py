@@ -23,7 +23,7 @@ from torch import Tensor
 
 from kriss.encoder.config import PairConfig, read_settings, write_settings
 from kriss.encoder.pairs import SETTINGS, Pairs
-from kriss.encoder.pretrained import locate, read_model, read_tokenizer, special_tokens
+from kriss.encoder.pretrained import locate, read_model, read_tokenizer, save_model, save_tokenizer, special_tokens
 from kriss.encoder.windows import Batch, Sequences
 
 _PLAIN = {"activation_fn": "torch.nn.modules.linear.Identity", "version": "5.0.0"}
@@ -70,14 +70,9 @@ class CrossEncoder(torch.nn.Module):
 
     def save(self, folder: Path) -> None:
         """Write the re-ranker so that kriss, transformers and sentence-transformers can read it."""
-        folder.mkdir(parents=True, exist_ok=True)
         self.classifier.config.sentence_transformers = _PLAIN
-        self.classifier.save_pretrained(folder)
-        mode = (folder / "config.json").stat().st_mode
-        (folder / "model.safetensors").chmod(mode)  # safetensors lets nobody but the owner read
-        self._tokenizer.backend_tokenizer.encode_special_tokens = False  # that is kriss's own wish
-        self._tokenizer.save_pretrained(folder)
-        self._tokenizer.backend_tokenizer.encode_special_tokens = True
+        save_model(self.classifier, folder)
+        save_tokenizer(self._tokenizer, folder)
         write_settings(folder / SETTINGS, self.pairs.tokens, self.pairs.config)
 
     def forward(self, ids: Tensor, mask: Tensor, types: Tensor) -> Tensor:

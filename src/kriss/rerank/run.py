@@ -13,9 +13,10 @@ import numpy as np
 import torch
 
 from kriss.artifacts import check_target, open_artifact
+from kriss.encoder.session import OnnxCrossEncoder
 from kriss.errors import InputError
 from kriss.link.linker import Linker
-from kriss.rank.rerank import CrossScorer, made_for
+from kriss.rank.rerank import made_for
 from kriss.rank.tune import Case, tune, usable
 from kriss.records import Excerpt
 from kriss.rerank.config import RerankConfig
@@ -208,7 +209,7 @@ def make_usable(
     options = [example.options(linker) for example in some]
     pairs = model.pairs([example.mention for example in some], options)
     graphs = export_reranker(model, folder, pairs, [len(part) for part in options])
-    cross = CrossScorer(folder, graphs["precision"], config.candidates)
+    cross = OnnxCrossEncoder(folder, graphs["precision"], config.candidates)
     before = tune(linker.ranking, linker.encoder, cases, names=())
     after = tune(replace(linker.ranking, reranker=cross), linker.encoder, cases, names=("cross",))
     after.save(folder)

@@ -50,19 +50,17 @@ class DevSet:
     `queries` has by kind mentions to link, each with the place of its entity among the candidates.
     """
 
-    def __init__(
-        self, examples: TrainingSet, folder: Path, config: TrainConfig, queries: int = 0, entities: int = 0
-    ) -> None:
-        """Draw from the mentions in `folder`; the numbers default to those of the settings."""
+    def __init__(self, examples: TrainingSet, folder: Path, config: TrainConfig) -> None:
+        """Draw from the mentions in `folder`."""
         ontology, draw = examples.ontology, random.Random(config.seed)  # noqa: S311 - not a secret
         dev = read_mentions(folder, ontology, "dev", 1)
         prototypes = read_mentions(folder, ontology, "prototypes", _PROTOTYPES, examples.held_out)
         asked = [int(row) for row in np.intersect1d(dev.rows, prototypes.rows)]
         draw.shuffle(asked)
-        masked = asked[: queries or config.dev_queries]
-        swapped = [row for row in asked if examples.names(row).unseen][: queries or config.dev_queries]
+        masked = asked[: config.dev_queries]
+        swapped = [row for row in asked if examples.names(row).unseen][: config.dev_queries]
         rest = [int(row) for row in np.setdiff1d(prototypes.rows, np.array([*masked, *swapped], dtype=np.int64))]
-        room = max((entities or config.dev_entities) - len({*masked, *swapped}), 0)
+        room = max(config.dev_entities - len({*masked, *swapped}), 0)
         self.rows = sorted({*masked, *swapped, *draw.sample(rest, min(room, len(rest)))})
         place = {row: number for number, row in enumerate(self.rows)}
         dev_mention = {int(row): dev.get(number, 0) for number, row in enumerate(dev.rows)}
@@ -110,7 +108,8 @@ def score_encoder(
     """
     artifact = open_artifact(folder, "encoder")
     config = from_mapping(TrainConfig, artifact.config, str(folder / "manifest.json"))
-    dev = DevSet(TrainingSet(ontology, mentions, config), mentions, config, queries, entities)
+    config = replace(config, dev_queries=queries, dev_entities=entities)
+    dev = DevSet(TrainingSet(ontology, mentions, config), mentions, config)
     if not dev:
         raise InputError(f"{mentions} has no dev mentions of entities with prototypes: mine more text")
     encoder = Encoder.from_pretrained(config.model, config.encoder()) if untrained else Encoder.load(folder)
