@@ -144,7 +144,7 @@ def test_without_dev_mentions_the_last_weights_are_kept(
 ) -> None:
     trained(tiny_config(tiny_model), tmp_path / "out")
     printed = capsys.readouterr()
-    assert "no dev mentions, so the last weights are kept" in printed.out
+    assert "no dev mentions: the last weights are kept" in printed.out
     facts = open_artifact(tmp_path / "out").facts
     assert (facts["steps"], facts["best_step"], facts["dev"]) == (6, 6, {})
 
