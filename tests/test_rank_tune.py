@@ -129,7 +129,7 @@ def test_the_fit_finds_what_made_the_data() -> None:
     assert np.abs(found.probability(figures) - true.probability(figures)).max() < 0.06
 
 
-def test_nobody_is_surer_than_the_labels() -> None:
+def test_an_answer_like_its_label_is_as_sure_as_the_labels() -> None:
     figures = np.zeros((1000, 3))
     assert float(Logistic.fitted(figures, np.full(1000, True), 0.96).probability(np.zeros(3))) == pytest.approx(
         0.96, abs=0.002

@@ -27,7 +27,8 @@ class Logistic:
     def fitted(cls, figures: Floats, right: NDArray[np.bool_], labels: float = 1.0) -> Logistic:
         """Return what fits best, by Newton's method on standardised figures, a row an answer.
 
-        `labels` is the share of labels that are right themselves: an answer like its label is no surer than that.
+        `labels` is the share of labels that are right themselves: an answer like its label counts as right by
+        so much.
         """
         mean, scale = figures.mean(axis=0), figures.std(axis=0)
         scale[scale == 0] = 1.0
