@@ -86,7 +86,7 @@ def systems(rows: Table) -> str:
             low, high = bounds or (math.nan, math.nan)  # what lies in one document has no interval
             by_lot = row["ties at random"]
             bars.append(Bar(name, float(row["strict"]) / 100, low, high, by_lot if by_lot != row["strict"] else ""))
-    return bar_chart(bars, title="strict accuracy by system", note="ties by lot")
+    return bar_chart(bars, title="strict accuracy by system", note="ties at random")
 
 
 def curves(rows: Table) -> tuple[list[str], str]:
