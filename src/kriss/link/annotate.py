@@ -37,7 +37,7 @@ class FindsMentions(Protocol):
 
 
 class _Usable(Names):
-    """Names that mining passes over: shared ones, which a linker tells apart, and common words that people taught."""
+    """Names that mining passes over: shared ones, which a linker can settle, and common words that were learned."""
 
     def __init__(self, folder: Path, config: MineConfig, *usable: Verdict) -> None:
         super().__init__(folder, config)
